@@ -244,28 +244,16 @@ impl Order<'_> {
             return ended.map(|()| (Exit::No, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
-        let make_plan = |snapshot: &Snapshot,
-                         stored: Option<&Template>|
-         -> Result<(PlannedStage, Option<i64>), CommandError> {
-            let index = Index::new(snapshot);
-            let before = Situation::new(&index, only_one(snapshot, &named.name)?);
-            let revisions = &before.revisions;
-            let planned =
-                plan(&before, request, stored).map_err(|refusal| refusal::partition(revisions, request, refusal))?;
-            let back_to = match request.template {
-                // A rollback is not taken back to what it was begun to leave.
-                _ if request.is_undo() => None,
-                NewTemplate::Live => revisions.proven_not_rolled_back().map(|(revision, _)| revision.number()),
-                // A new template replaces the present one, which may be what fails, or what only the nodes of another stage have.
-                _ => {
-                    let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
-                    let works = revisions.proven_besides(&planned.stage.template).map(|(revision, _)| revision);
-                    let back_to = works.or_else(current);
-                    back_to.map(Revision::number).filter(|number| request.template != NewTemplate::Revision(*number))
-                }
+        let make_plan =
+            |snapshot: &Snapshot, stored: Option<&Template>| -> Result<(PlannedStage, Option<i64>), CommandError> {
+                let index = Index::new(snapshot);
+                let before = Situation::new(&index, only_one(snapshot, &named.name)?);
+                let revisions = &before.revisions;
+                let planned = plan(&before, request, stored)
+                    .map_err(|refusal| refusal::partition(revisions, request, refusal))?;
+                let back_to = request.back_to(revisions, &planned.stage.template);
+                Ok((planned, back_to))
             };
-            Ok((planned, back_to))
-        };
         let (mut planned, mut back_to) = make_plan(&snapshot, None)?;
         let mut stored = None;
         if !dry_run {
@@ -335,14 +323,7 @@ impl Order<'_> {
             confirm(risks_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
         if !is_advanced && !stage.nodes.is_empty() {
-            let (live, namespace) = (session.source.live()?, &report.daemon_set.namespace);
-            let asked = live.may_replace_pods(namespace, request.evict);
-            // Whoever may not do that would leave the update strategy suspended for nothing.
-            if show_progress(asked, &session.progress, io).await == Some(false) {
-                let verb = if request.evict { "evict" } else { "delete" };
-                let message = format!("you may not {verb} pods in namespace {namespace:?}, so none can be replaced");
-                return Err(CommandError::new(message).hint("nothing was changed").into());
-            }
+            self.check_permission(&report.daemon_set.namespace, request.evict, io).await?;
         }
         let display = match is_text {
             true => progress.display(None, session, io)?,
@@ -410,6 +391,17 @@ impl Order<'_> {
         let again = Continued::of_run(&run.report, request).again();
         let passed = followed.map(|staging| Passed { stage: run.stage, written: run.written, staging, again });
         Ok((out.end(Ok(exit), "the stage has ended")?, passed))
+    }
+
+    /// Checks that pods may be replaced: whoever may not do that would leave the update strategy suspended for nothing.
+    async fn check_permission(&self, namespace: &str, evict: bool, io: &mut Io<'_>) -> Result<(), CommandError> {
+        let asked = self.session.source.live()?.may_replace_pods(namespace, evict);
+        if show_progress(asked, &self.session.progress, io).await == Some(false) {
+            let verb = if evict { "evict" } else { "delete" };
+            let message = format!("you may not {verb} pods in namespace {namespace:?}, so none can be replaced");
+            return Err(CommandError::new(message).hint("nothing was changed"));
+        }
+        Ok(())
     }
 
     /// Reads the DaemonSet, also if requests fail for a while: one of them must not end a rollout, or leave what has failed its gates. The

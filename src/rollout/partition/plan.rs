@@ -145,6 +145,21 @@ impl StageRequest {
         }
     }
 
+    /// Returns the revision to go back to if a gate fails as a template is rolled out.
+    pub(crate) fn back_to(&self, revisions: &Revisions<'_>, new: &Template) -> Option<i64> {
+        match self.template {
+            // A rollback is not taken back to what it was begun to leave.
+            _ if self.is_undo() => None,
+            NewTemplate::Live => revisions.proven_not_rolled_back().map(|(revision, _)| revision.number()),
+            // A new template replaces the present one, which may be what fails, or what only the nodes of another stage have.
+            _ => {
+                let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
+                let back_to = revisions.proven_besides(new).map(|(revision, _)| revision).or_else(current);
+                back_to.map(Revision::number).filter(|number| self.template != NewTemplate::Revision(*number))
+            }
+        }
+    }
+
     /// Returns whether it is a rollback, which only `undo` begins.
     pub(crate) fn is_undo(&self) -> bool {
         self.gates.max_restarts.is_none()

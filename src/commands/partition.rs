@@ -29,7 +29,7 @@ use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::facts::Facts;
 use crate::facts::index::Index;
-use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
+use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
@@ -480,9 +480,8 @@ impl Order<'_> {
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);
-        let is_left = |revision: &Revision<'_>| {
-            request.template == NewTemplate::Live && revisions.doubt(revision) == Some(Doubt::RolledBack)
-        };
+        let is_left =
+            |revision: &Revision<'_>| request.template == NewTemplate::Live && revisions.was_rolled_back(revision);
         let number = match worked.or_else(|| revisions.proven()).map(|(revision, _)| revision) {
             Some(target) if is_left(target) => Err(format!("revision {} was rolled back before", target.number())),
             Some(target) => Ok(target.number()),

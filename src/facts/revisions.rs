@@ -226,7 +226,7 @@ impl<'a> Revisions<'a> {
     pub(crate) fn renumbered(&self, number: i64) -> Option<&Revision<'a>> {
         let current = self.current().filter(|_| self.number(number).is_none())?;
         // The revision before the last one that was rolled back from must be the one that was rolled back to.
-        let is_left = |left: &Revision<'a>| left.number() == current.number() - 1 && self.was_left(left);
+        let is_left = |left: &Revision<'a>| left.number() == current.number() - 1 && self.was_rolled_back(left);
         // It keeps the annotations from its creation. Both numbers increase together, unless the controller misses a template.
         let created = current.object.annotations.get(TEMPLATE_GENERATION_ANNOTATION);
         let counts_up = self.daemon_set.template_generation() == Some(current.number());
@@ -259,7 +259,7 @@ impl<'a> Revisions<'a> {
 
     /// Returns the reason not to roll back to a revision.
     pub fn doubt(&self, revision: &Revision<'_>) -> Option<Doubt> {
-        if self.was_left(revision) {
+        if self.was_rolled_back(revision) {
             return Some(Doubt::RolledBack);
         }
         if revision.is_proven() {
@@ -278,7 +278,7 @@ impl<'a> Revisions<'a> {
     /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: a revision with a
     /// higher number existed before it, or has the template of an older one. The controller gives a known
     /// template a new number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
-    fn was_left(&self, revision: &Revision<'_>) -> bool {
+    pub fn was_rolled_back(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
         };
@@ -302,7 +302,7 @@ impl<'a> Revisions<'a> {
     /// Returns the [proven](Self::proven) revision unless it was rolled back from: if the rollout in stages is that rollback, it
     /// must not be reverted.
     pub(crate) fn proven_not_rolled_back(&self) -> Option<(&Revision<'a>, &Template)> {
-        self.proven().filter(|(revision, _)| self.doubt(revision) != Some(Doubt::RolledBack))
+        self.proven().filter(|(revision, _)| !self.was_rolled_back(revision))
     }
 
     /// Returns the revision whose pods are available on the most nodes, excluding those of a template.

@@ -8,7 +8,7 @@ use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::controller::Controller;
 use crate::facts::index::Index;
-use crate::facts::revisions::{Address, Doubt, NoTemplate, Revision, Revisions, name_of};
+use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
@@ -64,7 +64,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
     let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
     // It is older than the revision that was rolled back from, or its template is.
     let is_older = |left: &Revision<'_>| created(revision) < created(left) || same_as.is_some();
-    let is_left = |left: &&Revision<'_>| is_older(left) && revisions.doubt(left) == Some(Doubt::RolledBack);
+    let is_left = |left: &&Revision<'_>| is_older(left) && revisions.was_rolled_back(left);
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),

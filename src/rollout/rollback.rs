@@ -129,7 +129,7 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     // It works, but somebody had a reason to leave it that the cluster does not tell.
     let left = situation.revisions.others().map(|(revision, _)| revision);
     let left = left.filter(|it| it.available > target.available && it.number() != target.number());
-    let left = left.filter(|it| situation.revisions.doubt(it) == Some(Doubt::RolledBack));
+    let left = left.filter(|it| situation.revisions.was_rolled_back(it));
     let advice = match left.max_by_key(|revision| revision.available) {
         _ if known.is_none() => format!(
             "{advice} to revision {}, which was rolled back before, and is available on {}",

@@ -48,7 +48,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             }
         }
         None => {
-            let left = || revisions.all.iter().find(|one| revisions.doubt(one) == Some(Doubt::RolledBack));
+            let left = || revisions.all.iter().find(|one| revisions.was_rolled_back(one));
             let none = || match revisions.proven().map(|(proven, _)| proven).or_else(left) {
                 Some(left) => NoTarget::OnlyLeft(left.number()),
                 None => NoTarget::NoOther(revisions.all.len()),
@@ -130,8 +130,7 @@ pub(crate) fn undo_safely(before: &Situation<'_>, to_revision: Option<i64>) -> R
 /// Returns whether a held DaemonSet has a template that was rolled back to, so that nodes may still have to follow.
 pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
-    let is_left =
-        |revision: &Revision<'_>| revision.pods.total > 0 && revisions.doubt(revision) == Some(Doubt::RolledBack);
+    let is_left = |revision: &Revision<'_>| revision.pods.total > 0 && revisions.was_rolled_back(revision);
     let is_undo =
         |hold: Hold| hold.lacks_template(before.current_hash()) || hold.flags.is_some_and(|flags| flags.is_undo);
     Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)
@@ -154,7 +153,7 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let current = revisions.all.iter().position(|revision| revision.is_current);
     let last = current.and_then(|current| revisions.all.get(current + 1));
     // An unreadable revision was never rolled out.
-    last.is_some_and(|last| last.template.is_ok() && revisions.doubt(last) == Some(Doubt::RolledBack))
+    last.is_some_and(|last| last.template.is_ok() && revisions.was_rolled_back(last))
 }
 
 /// How many seconds after a rollback another one counts as its repetition, for example after an interruption.

@@ -14,7 +14,7 @@ use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, o
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
-use crate::facts::revisions::{Doubt, Revision, Revisions, name_of};
+use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -528,15 +528,11 @@ fn can_be_staged(before: &Situation<'_>, request: &StageRequest) -> Result<(), S
     }
 }
 
-fn was_rolled_back(revisions: &Revisions<'_>, revision: &Revision<'_>) -> bool {
-    revisions.doubt(revision) == Some(Doubt::RolledBack)
-}
-
 /// Returns whether a stage goes back to a revision: the pods that are left behind are those that fail, and nodes that are lost must not
 /// keep the others from going back.
 fn is_way_back(revisions: &Revisions<'_>, request: &StageRequest) -> bool {
     // What was rolled back before is rolled out again.
-    let is_left = |number| revisions.number(number).is_some_and(|revision| was_rolled_back(revisions, revision));
+    let is_left = |number| revisions.number(number).is_some_and(|revision| revisions.was_rolled_back(revision));
     matches!(request.template, NewTemplate::Revision(number) if request.is_undo() || !is_left(number))
 }
 
@@ -553,7 +549,7 @@ fn left_revisions<'s>(
     let begun = flags.and_then(|flags| flags.replaced_revision.as_deref());
     // The template alone was rolled back.
     let mut all = before.revisions.all.iter().filter(|_| request.is_undo() && !rolls_out && begun.is_none());
-    let newest = all.find(|revision| was_rolled_back(&before.revisions, revision));
+    let newest = all.find(|revision| before.revisions.was_rolled_back(revision));
     current.into_iter().chain(begun).chain(newest.map(|revision| revision.object.hash())).collect()
 }
 

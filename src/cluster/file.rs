@@ -277,7 +277,9 @@ impl Dump {
             let is_meant = |other: &&DaemonSet| {
                 other.metadata.namespace != namespace && query.selector.matches(&other.metadata.labels)
             };
-            let others = snapshot.daemon_sets.iter().filter(is_meant).map(WrittenObject::of_daemon_set).collect();
+            let others = snapshot.daemon_sets.iter().filter(is_meant);
+            let others =
+                others.map(|other| WrittenObject::of_daemon_set(other, &snapshot.controller_revisions)).collect();
             snapshot.written_objects.insert(Kind::DaemonSets, others);
         }
         query.choose(&mut snapshot).map_err(|error| {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use serde_json::{Map, Value};
 
+use super::controller_revision::ControllerRevision;
 use super::daemon_set::DaemonSet;
 use super::metadata::ObjectMeta;
 use super::node::Node;
@@ -85,9 +86,20 @@ impl WrittenObject {
         Ok(WrittenObject { metadata, written: Written::all(&object) })
     }
 
-    /// Returns the kept part of a DaemonSet.
-    pub fn of_daemon_set(daemon_set: &DaemonSet) -> Self {
-        WrittenObject { metadata: daemon_set.metadata.clone(), written: Written::all(&daemon_set.object) }
+    /// Returns the kept part of a DaemonSet. Its revisions tell when its template was last written, which kubectl removes from
+    /// what it prints otherwise.
+    pub fn of_daemon_set(daemon_set: &DaemonSet, revisions: &[ControllerRevision]) -> Self {
+        let is_own = |revision: &&ControllerRevision| {
+            revision.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid)
+        };
+        let rolled_out = revisions.iter().filter(is_own).filter_map(|revision| revision.rollout_began_at(daemon_set));
+        let rolled_out = || {
+            let spec = vec!["template".to_owned()];
+            let at = rolled_out.max()?;
+            Some(vec![Written { manager: None, at, applied: false, labels: Vec::new().into(), spec }])
+        };
+        let written = Written::all(&daemon_set.object).or_else(rolled_out);
+        WrittenObject { metadata: daemon_set.metadata.clone(), written }
     }
 }
 

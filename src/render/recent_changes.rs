@@ -74,7 +74,7 @@ pub(crate) fn recent_changes<'a>(
         if let Some(latest) = &cluster.report.elsewhere {
             let (age, object) = (time_since(latest.at, cluster.report.now), object(latest));
             let text = format!(
-                "Other namespaces have changes, too; a DaemonSet there was last written {age} ago: {object} (-A shows all)"
+                "Other namespaces have changes, too; the latest known one of a DaemonSet {age} ago: {object} (-A shows all)"
             );
             page.paragraph(&cluster.sentence(&text), style::plain);
         }
@@ -170,6 +170,11 @@ fn changed(change: &ClusterChange) -> Vec<String> {
     let mut changed = match change.what {
         ChangeOf::Created => vec!["created".to_owned()],
         ChangeOf::Deleted => vec!["deleted".to_owned()],
+        ChangeOf::Terminating => vec!["deletion requested, not finished".to_owned()],
+        ChangeOf::Held => vec![match change.details.as_slice() {
+            [] => "paused by kubectl ds".to_owned(),
+            kept => format!("partitioned by kubectl ds, keeping {}", kept.join(", ")),
+        }],
         ChangeOf::Cordoned => vec!["cordoned".to_owned()],
         ChangeOf::Uncordoned => vec!["uncordoned".to_owned()],
         ChangeOf::Untainted => vec![of("taint removed: ", ", ")],

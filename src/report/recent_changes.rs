@@ -94,6 +94,10 @@ pub enum ChangeOf {
     Created,
     /// It was deleted.
     Deleted,
+    /// Its deletion was requested, and it still exists.
+    Terminating,
+    /// `pause` or `partition` has suspended the update strategy of a DaemonSet, which is still so.
+    Held,
     /// The template of a DaemonSet got the highest revision number: it was changed, or rolled back.
     RolledOut,
     /// A node was cordoned: the node controller tainted it for that.

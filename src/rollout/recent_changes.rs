@@ -16,6 +16,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
+use crate::model::hold::Hold;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{Node, NodeSpec, Taint};
 use crate::model::server_side_apply::managed_fields;
@@ -107,7 +108,13 @@ fn identity(change: &ClusterChange) -> Identity {
     let of = match what {
         ChangeOf::Written => by.clone(),
         ChangeOf::Tainted | ChangeOf::Untainted => details.first().cloned(),
-        ChangeOf::Created | ChangeOf::Deleted | ChangeOf::RolledOut | ChangeOf::Cordoned | ChangeOf::Uncordoned => None,
+        ChangeOf::Created
+        | ChangeOf::Deleted
+        | ChangeOf::Terminating
+        | ChangeOf::Held
+        | ChangeOf::RolledOut
+        | ChangeOf::Cordoned
+        | ChangeOf::Uncordoned => None,
     };
     (*at, *kind, namespace.clone(), names.clone(), *what, of)
 }
@@ -234,10 +241,12 @@ fn written_objects<'a>(
     })
 }
 
-/// Returns the latest change to a DaemonSet in another namespace. Only the managed fields of those are read, so a
-/// rollout is reported as a template that may have changed.
+/// Returns the latest change to a DaemonSet in another namespace. Only what is known about their writers is kept, so a
+/// rollout is reported as a template that may have changed. If nothing is known, the creation of one need not be its
+/// latest change.
 fn latest_elsewhere(snapshot: &Snapshot) -> Option<ClusterChange> {
     let others = snapshot.written_objects.get(&Kind::DaemonSets).into_iter().flatten();
+    let others = others.filter(|other| other.written.is_some());
     others.flat_map(|other| of_object(ChangedKind::DaemonSet, other)).max_by_key(|change| change.at)
 }
 
@@ -257,6 +266,12 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     };
     let is_creation = |at: Timestamp| is_until(at, created, REACTION);
     let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
+    let deletion = daemon_set.metadata.deleted_at().map(|at| change(at, ChangeOf::Terminating, Vec::new(), None));
+    let hold = Hold::of(daemon_set).filter(|hold| hold.is_in_force);
+    let held = hold.and_then(|hold| {
+        let kept = hold.partition.map(|partition| partition.to_string());
+        Some(change(hold.since?, ChangeOf::Held, kept.into_iter().collect(), None))
+    });
     let rolled_out = rollouts.iter().filter(|rollout| !rollout.keeps_pods).filter_map(|rollout| {
         // The first one is the creation; anything before that was rolled out by a former DaemonSet.
         let RolloutNumbers { revision, compared_with, .. } = rollout.numbers;
@@ -271,11 +286,12 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
         is_creation(written.at)
             || (written.has("template") && rollouts.iter().filter_map(|it| it.began_at).any(is_its_rollout))
     };
-    // This is not reported: only the annotation was written.
+    // This is not reported, because only the annotation was written, and a hold as such.
     let retried = daemon_set.annotations.get(RETRIED_ANNOTATION).and_then(|at| at.parse::<Timestamp>().ok());
+    let own: Vec<Timestamp> = retried.into_iter().chain(held.as_ref().map(|held| held.at)).collect();
     let is_told = |written: &Written| {
         let is_own = written.manager.as_deref() == Some(FIELD_MANAGER);
-        is_told(written) || (is_own && retried.is_some_and(|retried| is_soon_after(written.at, retried, REACTION)))
+        is_told(written) || (is_own && own.iter().any(|at| is_soon_after(written.at, *at, REACTION)))
     };
     let is_pending = rollouts.iter().any(|rollout| rollout.pending);
     let written = Written::all(&daemon_set.object).unwrap_or_default().into_iter();
@@ -284,7 +300,7 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
             told_fields(&written).filter(|name| is_pending || *name != "template").map(str::to_owned).collect();
         (!details.is_empty()).then(|| change(written.at, ChangeOf::Written, details, written.manager))
     });
-    creation.into_iter().chain(rolled_out).chain(written).collect()
+    creation.into_iter().chain(deletion).chain(held).chain(rolled_out).chain(written).collect()
 }
 
 /// Returns which of the reported fields of a DaemonSet a field manager owns.
@@ -382,7 +398,8 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
         };
         (!details.is_empty()).then(|| change(it.at, ChangeOf::Written, details, it.manager.as_deref()))
     });
-    creation.into_iter().chain(fields).collect()
+    let deletion = object.metadata.deleted_at().map(|at| change(at, ChangeOf::Terminating, Vec::new(), None));
+    creation.into_iter().chain(deletion).chain(fields).collect()
 }
 
 /// Returns the nodes that were deleted according to an event, unless there is one with the name that is older than the event.
@@ -723,18 +740,23 @@ mod tests {
         // The API server set this label when the namespace was created.
         let created = entry("helm", "11:56:00", labels("kubernetes.io/metadata.name"));
         let entries = [labeled, created];
-        let namespaces = ["default", "other"].map(|name| object(None, name, &entries));
+        let mut namespaces = ["default", "other"].map(|name| object(None, name, &entries));
+        namespaces[0].metadata.deletion_timestamp = serde_json::from_value(json!(at("11:57:00"))).unwrap();
         let elsewhere = [("cni", "11:40:00"), ("csi", "11:45:00")].map(|(name, time)| {
             let fields = json!({"f:spec": {"f:template": {}, "f:selector": {}}});
             object(Some("other"), name, &[entry("helm", time, fields)])
         });
-        world.snapshot.written_objects.insert(Kind::DaemonSets, elsewhere.into());
+        // When it was created is not when it was last written, which is unknown.
+        let created = json!({"metadata": {"name": "new", "namespace": "other", "creationTimestamp": at("11:55:00")}});
+        let elsewhere = elsewhere.into_iter().chain(WrittenObject::from_object(created));
+        world.snapshot.written_objects.insert(Kind::DaemonSets, elsewhere.collect());
         world.snapshot.written_objects.insert(Kind::Namespaces, namespaces.into());
         world.snapshot.written_objects.insert(Kind::LimitRanges, vec![object(Some("default"), "bare", &[])]);
         let mut snapshot = world.finish();
         assert_eq!(
             told_of(&snapshot, "11:30:00"),
             [
+                "11:57:00 default Terminating ?: ",
                 "11:55:00 default Written kubectl-label: labels pod-security.kubernetes.io/enforce",
                 "11:50:00 pods Written kubectl-edit: spec.hard",
             ]
@@ -747,6 +769,21 @@ mod tests {
         assert_eq!(recent_changes(&snapshot, None).others_without_managed_fields, 2);
         snapshot.written_objects.clear();
         assert_eq!(recent_changes(&snapshot, None).others_without_managed_fields, 1);
+    }
+
+    #[test]
+    fn a_hold_is_told_while_it_is_in_force_and_its_own_write_is_not_told_again() {
+        let held = |strategy: &str, partition: Option<&str>| {
+            let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+                "kubectl-ds/held-since": at("11:40:00"), "kubectl-ds/partition": partition});
+            let written = entry("kubectl-ds", "11:40:01", json!({"f:spec": {"f:updateStrategy": {}}}));
+            let metadata = json!({"annotations": annotations, "managedFields": [written]});
+            let patch = json!({"metadata": metadata, "spec": {"updateStrategy": {"type": strategy}}});
+            told(world().daemon_set(patch), "11:30:00")
+        };
+        assert_eq!(held("OnDelete", None), ["11:40:00 agent Held ?: "]);
+        assert_eq!(held("OnDelete", Some("75%")), ["11:40:00 agent Held ?: 75%"]);
+        assert_eq!(held("RollingUpdate", None), ["11:40:01 agent Written kubectl-ds: update strategy"]);
     }
 
     #[test]

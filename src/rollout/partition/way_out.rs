@@ -221,12 +221,20 @@ pub(in crate::rollout) fn continuation(
         let advice = "to update the remaining nodes under the gates of `partition`";
         return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
     };
+    // The same command knows which of several stages comes next.
+    let updates = updates || hold.flags.as_ref().is_some_and(|flags| flags.staged.is_some());
+    // Without a node of the stage to update, the same command would do nothing.
+    let go_on = |continued: &Continued<'_>| match updates || continued.flags.is_undo {
+        true => continued.again(),
+        false => Some(continued.finish()),
+    };
     let Some(flags) = &hold.flags else {
+        let how = if updates { "to continue" } else { "its nodes are updated; to update all others" };
         let advice = format!(
             "the gates of the stage are not known, because the annotation {GATES_ANNOTATION} is missing or cannot be used; \
-             to continue under the default gates, with evictions"
+             {how} under the default gates, with evictions"
         );
-        return continued.again().map(|again| Fix::new(advice, again)).into_iter().collect();
+        return go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect();
     };
     // A node that is gone would be refused; without any, the stage would be one of all nodes.
     let is_left = |name: &String| situation.node(name).is_some_and(|node| node.eligible);
@@ -252,7 +260,7 @@ pub(in crate::rollout) fn continuation(
             (false, None) => {
                 let advice =
                     format!("the template of the last stage is not there; to continue with the present one{set}");
-                continued.again().map(|again| Fix::new(advice, again)).into_iter().collect()
+                go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect()
             }
         };
     }
@@ -261,8 +269,6 @@ pub(in crate::rollout) fn continuation(
         let advice = "the template was changed after the rollback began; to roll out the present one";
         return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
     }
-    // The same command knows which of several stages comes next.
-    let updates = updates || flags.staged.is_some();
     let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
     let is_last = flags.is_undo || partition.value() == 0;
     if !updates && !is_last && gates_hold(situation, partition, flags) {
@@ -344,9 +350,12 @@ mod tests {
         assert_eq!(updated.iter().map(|(_, command)| command).collect::<Vec<_>>(), [&same, &all, &back]);
         // What is not known is said, and a disruption budget is not bypassed.
         for unusable in ["", "{}", &annotation.replace("true", "\"sh\"")] {
-            let [(advice, command)] = &commands(unusable, true)[..] else { panic!("{unusable}") };
-            assert!(advice.contains("kubectl-ds/gates is missing or cannot be used"), "{advice}");
-            assert_eq!(command, "kubectl ds partition -n team --evict agent 3");
+            // The same number would update no more nodes than are updated.
+            for (updates, kept) in [(true, "3"), (false, "0")] {
+                let [(advice, command)] = &commands(unusable, updates)[..] else { panic!("{unusable}") };
+                assert!(advice.contains("kubectl-ds/gates is missing or cannot be used"), "{advice}");
+                assert_eq!(*command, format!("kubectl ds partition -n team --evict agent {kept}"));
+            }
         }
     }
 

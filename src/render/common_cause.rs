@@ -3,6 +3,7 @@
 use super::page::Page;
 use super::style;
 use super::text::count;
+use crate::report::all as every;
 use crate::report::common_cause::{CommonCause, Feature, FeatureValue, Split};
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::rollout_status::{Suspect, SuspectKind};
@@ -12,7 +13,7 @@ pub fn sentence(cause: &CommonCause) -> String {
     let Split { failing, failing_with, available, available_with } = cause.nodes;
     if cause.shared.feature == Feature::Revision {
         let others = (failing - failing_with) + (available - available_with);
-        let pods = |number: usize| if number == 1 { "the pod".to_owned() } else { format!("all {number} pods") };
+        let pods = |number: usize| if number == 1 { "the pod".to_owned() } else { every(number, "pod") };
         let rest = match failing - failing_with {
             0 if others == 1 => "; the pod of another revision is available".to_owned(),
             0 => format!("; {} of other revisions are available", pods(others)),
@@ -69,7 +70,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
     let all = suspect.failing + suspect.available;
     let where_it_runs = match (suspect.failing, all) {
         (_, 1) => "the only node that runs it".to_owned(),
-        (failing, all) if failing == all => format!("all {all} nodes that run it"),
+        (failing, all) if failing == all => format!("{} that run it", every(all, "node")),
         (failing, all) => format!("{failing} of {all} nodes that run it"),
     };
     Some(match suspect.what {
@@ -98,9 +99,9 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 count(suspect.old_available, "node")
             ),
             Some(on) if suspect.old_available == 0 => format!(
-                "Revision {number} is likely to blame: it fails on all {} with {}, which ran an older revision before, and works on the other \
+                "Revision {number} is likely to blame: it fails on {} with {}, which ran an older revision before, and works on the other \
                  nodes.",
-                count(suspect.failing, "node"),
+                every(suspect.failing, "node"),
                 named(on),
             ),
             Some(on) => format!(
@@ -109,6 +110,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 named(on),
                 match suspect.failing {
                     1 => "the only one that runs it".to_owned(),
+                    2 => "both that run it".to_owned(),
                     failing => format!("all {failing} that run it"),
                 },
                 suspect.old_available,
@@ -164,6 +166,7 @@ fn named(FeatureValue { feature, value }: &FeatureValue) -> String {
 fn share(part: usize, whole: usize, things: &str) -> String {
     match part {
         0 => format!("none of the {whole} {things}"),
+        _ if part == whole && whole == 2 => format!("both {things}"),
         _ if part == whole => format!("all {whole} {things}"),
         _ => format!("{part} of {whole} {things}"),
     }

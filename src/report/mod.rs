@@ -141,6 +141,15 @@ pub(crate) fn listed(names: &[impl AsRef<str>], conjunction: &str) -> String {
     if shown.is_empty() { last } else { format!("{} {conjunction} {last}", shown.join(", ")) }
 }
 
+/// Formats all of a number of things: `the only node`, `both nodes`, `all 3 nodes`.
+pub(crate) fn all(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("the only {thing}"),
+        2 => format!("both {thing}s"),
+        _ => format!("all {}", count(number, thing)),
+    }
+}
+
 /// Formats a count with its verb: `1 node has`, `2 nodes have`.
 pub(crate) fn count_and(number: usize, thing: &str, [one, several]: [&str; 2]) -> String {
     format!("{} {}", count(number, thing), if number == 1 { one } else { several })

@@ -456,12 +456,8 @@ impl Dump {
     }
 
     fn check_node(&self, node: &str, snapshot: &Snapshot, daemon_sets: &[ObjectMeta]) -> Result<(), ClusterError> {
-        if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
-            return Err(ClusterError::file(self.name(), format!("has no nodes, so that nothing is known of {node:?}"))
-                .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
-        }
         let existing = || snapshot.nodes.iter().map(|existing| existing.metadata.name.as_str());
-        // Pods may outlive their node.
+        // Pods may outlive their node, or tell of it without nodes.
         if existing().any(|name| name == node) || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node)) {
             return Ok(());
         }
@@ -488,6 +484,11 @@ impl Dump {
         if near.is_empty() && elsewhere.is_empty() && instead.is_none() {
             in_dump
         } else {
+        if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
+            let message = format!("has neither nodes nor a pod on {node:?}, so that nothing is known of it");
+            return Err(ClusterError::file(self.name(), message)
+                .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
+        }
             error.hints().into_iter().fold(in_dump, ClusterError::hint)
         }
     }

@@ -16,6 +16,7 @@ use super::{Failure, RunCommand, proposed};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::coverage::stale_config::add_stale_config;
+use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
@@ -291,5 +292,8 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
 /// Builds the error for an answer that is unknown because something could not be read.
 pub(super) fn partial(report: &RolloutStatusReport) -> CommandError {
     let gaps = report.incomplete.iter().filter(|gap| gap.affects_counts);
-    gate::unknown("the answer is partial: whether every rollout is complete is not known", gaps)
+    let error = gate::unknown("the answer is partial: whether every rollout is complete is not known", gaps);
+    let lacking = report.daemon_sets.iter().filter_map(|one| Some((one, one.lacks.as_ref()?)));
+    let hints = lacking.map(|(one, lacks)| sanitize(&format!("{}/{}: {lacks}", one.namespace, one.name)));
+    hints.fold(error, CommandError::hint)
 }

@@ -91,10 +91,13 @@ impl Story<'_, '_> {
     }
 
     fn pods_without_node(&mut self, node: &NodeCoverage) {
-        let what = if node.eligibility_unknown { "could not be read" } else { "no longer exists" };
         let pods = count(node.pods.len(), "pod");
-        let sentence = format!("node {} {what}; {pods} left on it", self.page.view.show(&node.name));
-        writeln!(self.page, "{}", style::summary(sentence));
+        let what = match node.eligibility_unknown {
+            true => format!("could not be read, so whether it is eligible is unknown; {pods} on it"),
+            false => format!("no longer exists; {pods} left on it"),
+        };
+        let sentence = format!("node {} {what}", self.page.view.show(&node.name));
+        self.page.paragraph(&sentence, style::summary);
         self.reasons("Reasons:", &node.reasons)
     }
 

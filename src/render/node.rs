@@ -29,7 +29,10 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
     let (name, should_run) = (view.show(node), count(*should_run, "DaemonSet"));
     let place = namespace.as_ref().map(|namespace| view.show(&format!(" in namespace {namespace}")));
     let place = place.unwrap_or_default();
-    let headline = if *exists {
+    let headline = if !rows.is_empty() && rows.iter().all(|(_, row)| row.eligibility_unknown) {
+        let pods = count(rows.len(), "DaemonSet");
+        format!("node {name} could not be read; it has pods of {pods}{place}, {running} of them available")
+    } else if *exists {
         let are = if *running == 1 { "is" } else { "are" };
         let is_unknown = |(_, row): &&(_, &NodeCoverage)| row.should_run && row.state == NodeState::Unknown;
         let unknown = match rows.iter().filter(is_unknown).count() {

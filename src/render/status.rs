@@ -138,8 +138,9 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
     // While it progresses, there are only transient problems.
-    let is_shown = |cause: &&ReasonGroup| !cause.passing || rollout.verdict == Verdict::Progressing;
-    let causes = rollout.problems.iter().filter(is_shown).map(|cause| (cause.code, cause.nodes.len()));
+    let is_shown =
+        |cause: &&ReasonGroup| !cause.passing || matches!(rollout.verdict, Verdict::Progressing | Verdict::Unknown);
+    let causes = rollout.problems.iter().filter(is_shown).map(|cause| (cause.code, cause.count));
     let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown);
     let others = rollout.other_problems.iter().filter(|_| is_settled).map(|problem| (problem.code, problem.count));
     let mut by_code: Vec<(ReasonCode, usize)> = Vec::new();
@@ -224,8 +225,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
             page.paragraph(&text, style::plain);
         }
     }
-    let is_settled =
-        matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting | Verdict::Unknown);
+    let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Degraded | Verdict::Deleting);
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
         page.paragraph(&text, style::plain);
     }
@@ -249,8 +249,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(outdated(rollout, view));
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
-    // The headline contains them if nothing else is known.
-    remarks.extend(other_problems(rollout).filter(|_| rollout.verdict != Verdict::Unknown));
+    remarks.extend(other_problems(rollout));
     if !remarks.is_empty() {
         writeln!(page);
         remarks.iter().for_each(|remark| page.remark(remark, style::plain));
@@ -380,17 +379,17 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is {what}{why}")
         }
         Verdict::Unknown => {
-            let problems = match some_codes(&rollout.other_problems, usize::MAX) {
-                none if none.is_empty() => none,
-                problems => format!("{problems}; "),
+            let why = match &rollout.lacks {
+                Some(lacks) => format!(": {lacks}"),
+                None => String::new(),
             };
             match rollout.incomplete_by_status() {
                 Some((updated, available, eligible)) => format!(
-                    "{name}: {problems}not complete by its status: {updated} of {} updated, {available} available{}",
+                    "{name}: not complete by its status: {updated} of {} updated, {available} available{}",
                     count(eligible, "node"),
-                    if problems.is_empty() { "; why is unknown" } else { "" }
+                    if rollout.problems.is_empty() { "; why is unknown" } else { "" }
                 ),
-                None => format!("{name}: {problems}whether the rollout is complete is unknown"),
+                None => format!("{name}: whether the rollout is complete is unknown{why}"),
             }
         }
     }
@@ -523,8 +522,9 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::in_progress(code) } else { style::problem(code) };
         let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
-        let which = view.names(&cause.nodes, BEFORE_NAMES);
-        writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.nodes.len(), view.show(&which));
+        // Without the nodes, those that lack a pod have no name.
+        let which = if cause.nodes.is_empty() { "?".to_owned() } else { view.names(&cause.nodes, BEFORE_NAMES) };
+        writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.count, view.show(&which));
         let compared = compared(rollout, cause);
         let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
         let message = format!("{message}{compared}");

@@ -233,6 +233,8 @@ pub struct RolloutStatus {
     pub restarting: Vec<ReasonGroup>,
     /// Problems of the DaemonSet as a whole.
     pub concerns: Vec<Reason>,
+    /// What is missing to tell how far the rollout is, if that is not what `incomplete` says.
+    pub lacks: Option<String>,
     /// Whether the API server refuses new pods, by the events.
     pub creation_refused: bool,
     /// Whether the API server is to be asked, in a dry run, whether it would create pods that are missing.

@@ -6,6 +6,7 @@ use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict
 use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, only_new_nodes_fail, suspect};
 use super::situation::{NoRollback, RolloutNode, Situation};
+use crate::coverage::Diagnosis;
 use crate::coverage::needs::in_dump;
 use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, name_of};
@@ -13,9 +14,9 @@ use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::template::Template;
-use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
+use crate::report::{all, count};
 
 /// Returns whether the current revision fails, based on everything known about its nodes.
 pub(in crate::rollout) fn revision_fails(situation: &Situation<'_>) -> bool {
@@ -159,6 +160,34 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
 fn left_for_what_fails<'s>(situation: &'s Situation<'_>) -> Option<(&'s Revision<'s>, &'s Template)> {
     let current = situation.revisions.current()?;
     situation.revisions.proven().filter(|_| current.failing > 0 && current.available == 0)
+}
+
+/// Returns how to roll back if the nodes were not read, but the pods tell enough: all pods of the current revision fail, on several
+/// nodes and not because of one, and those of another revision are available on more nodes than that.
+pub(in crate::rollout) fn rollback_by_pods(situation: &Situation<'_>) -> Option<Fix> {
+    let current = situation.current.known()?;
+    let daemon_set = situation.daemon_set;
+    if situation.index.knows_nodes() || Hold::of(daemon_set).is_some() || daemon_set.reverted_by().is_some() {
+        return None;
+    }
+    let fails = |node: &RolloutNode<'_>| {
+        let is_of_pod = node.diagnosis.as_ref().is_some_and(Diagnosis::can_be_template);
+        !node.updated_is_available && is_of_pod && !situation.is_passing(node)
+    };
+    let on_current: Vec<_> = situation.nodes.iter().filter(|node| node.updated.is_some()).collect();
+    let (target, template) = situation.revisions.proven_not_rolled_back()?;
+    let is_clear = on_current.len() > 1
+        && on_current.iter().all(|node| fails(node))
+        && target.available > on_current.len()
+        && lacks(situation, target.object.hash(), template).is_empty();
+    let advice = format!(
+        "revision {} fails on {} that have it, and revision {} is available on {}; to roll back",
+        current.revision,
+        all(on_current.len(), "node"),
+        target.number(),
+        target.available
+    );
+    is_clear.then(|| Fix::new(advice, name_of(daemon_set).undo(target.number())))
 }
 
 /// Returns the number of nodes that a hold keeps on revisions older than one, and that a rollback to it would update.

@@ -204,7 +204,10 @@ fn one_node_is_read_with_its_pods() {
     let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
     assert_eq!(ask(text.to_string(), &query).unwrap().nodes.len(), 1);
     let error = ask(daemon_set("x", "agent").to_string(), &on_node("a")).unwrap_err();
-    assert_eq!(error.to_string(), "standard input: has no nodes, so that nothing is known of \"a\"");
+    assert_eq!(
+        error.to_string(),
+        "standard input: has neither nodes nor a pod on \"a\", so that nothing is known of it"
+    );
 }
 
 #[test]

@@ -732,12 +732,19 @@ fn only_its_own_controller_counts_as_silent() {
             "spec": {"renewTime": at("11:48:00"), "leaseDurationSeconds": 15}});
         snapshot.leases.push(serde_json::from_value(lease).unwrap());
         let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
-        (status.verdict, status.controller_silent_since.map(|since| since.to_string()), status.way_out.len())
+        let ways = status.way_out.iter().map(|fix| fix.advice.clone()).collect::<Vec<_>>().join("; ");
+        let since = status.controller_silent_since.map(|since| since.to_string());
+        ((status.verdict, since, status.way_out.len()), ways)
     };
     // A change helps only if a controller reconciles it.
     let blocked = || with_states(world(), &["new crashing", "new", "new", "old"]);
     assert_eq!(status(blocked()).way_out.len(), 1);
-    assert_eq!(silent(blocked().finish()), (Verdict::Blocked, Some(at("11:48:00")), 0));
+    let (blocked, ways) = silent(blocked().finish());
+    assert_eq!((blocked, &*ways), ((Verdict::Blocked, Some(at("11:48:00")), 1), "check kube-controller-manager"));
+    let fails = with_states(two_revisions(), &["new crashing", "new crashing", "old", "old"]);
+    let (_, ways) = silent(fails.finish());
+    assert!(ways.ends_with("; to roll back, once kube-controller-manager is back"), "{ways}");
+    let silent = |snapshot| silent(snapshot).0;
     assert_eq!(silent(advanced(&json!({}), 1)), (Verdict::Progressing, None, 0));
     // It would have to delete the old pod of a surge, and no other event is expected.
     for min_ready in [0, 5] {
@@ -1269,16 +1276,33 @@ fn a_pace_that_was_raised_for_a_blocked_rollout_is_offered_back_once_nothing_is_
 /// A user without permission to read nodes still sees the status of the pods.
 #[test]
 fn what_pods_say_is_told_even_if_nodes_could_not_be_read() {
-    let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
-    for number in 0..5 {
-        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-        world = world.unready_pod(&format!("agent-{number}"), &format!("n{number}"), crashes, json!({}));
+    let told = |failing: usize, available: usize, working: usize| {
+        let mut world = with_images(&[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")]);
+        for number in 0..failing {
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            world = world.unready_pod(&format!("agent-{number}"), &format!("n{number}"), crashes, json!({}));
+        }
+        for number in 0..available {
+            world = world.pod(&format!("agent-old-{number}"), &format!("o{number}"), old());
+        }
+        for number in 0..working {
+            world = world.pod(&format!("agent-new-{number}"), &format!("w{number}"), json!({}));
+        }
+        let cause = GapCause::Forbidden("list nodes".to_owned());
+        world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+        let status = status(world);
+        let commands = commands(&status);
+        let problems: Vec<_> =
+            status.problems.iter().map(|it| (it.code, it.count, it.on_current_revision.unwrap())).collect();
+        assert_eq!((status.verdict, problems), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, failing, failing)]));
+        commands
+    };
+    let undo = "kubectl ds undo --to-revision 1 -n default agent";
+    assert_eq!(told(2, 3, 0), [undo]);
+    // A node may be at fault, or all of them, and somewhere it works.
+    for (failing, available, working) in [(5, 0, 0), (3, 3, 0), (1, 3, 0), (2, 3, 1)] {
+        assert_eq!(told(failing, available, working), [""; 0], "{failing} {available} {working}");
     }
-    let cause = GapCause::Forbidden("list nodes".to_owned());
-    world.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
-    let status = status(world);
-    let others: Vec<_> = status.other_problems.iter().map(|problem| (problem.code, problem.count)).collect();
-    assert_eq!((status.verdict, others), (Verdict::Unknown, vec![(ReasonCode::CrashLooping, 5)]));
 }
 
 /// The explanation of a pod names the revision that introduced a bad image, and how to roll back.
@@ -1313,4 +1337,21 @@ fn under_on_delete_only_a_pod_that_is_replaced_is_to_be_deleted() {
     let lost = deletes(super::fault_test::down(world(), "down", super::fault_test::old()));
     assert!(lost.len() == 1 && !lost[0].contains("agent-down"), "{lost:?}");
     assert_eq!(deletes(refused(world())), [""; 0]);
+}
+
+/// Nothing could not be read, and nothing else tells why the answer is unknown.
+#[test]
+fn what_is_missing_is_named_if_the_answer_is_unknown_without_a_gap() {
+    let lacks = |mut world: World| {
+        world.snapshot.controller_revisions.clear();
+        let world = world.daemon_set(json!({"metadata": {"annotations": null}}));
+        status(world.node("a", json!({})).pod("agent-a", "a", json!({}))).lacks
+    };
+    let cause = GapCause::NotInDump;
+    let mut unread = world();
+    unread.snapshot.gaps.push(Gap { kind: Kind::ControllerRevisions, namespace: None, cause });
+    assert!(lacks(unread).unwrap().starts_with("neither a ControllerRevision nor a template generation"));
+    let mut unread = world();
+    unread.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause: GapCause::NotInDump });
+    assert_eq!(lacks(unread), None);
 }

@@ -8,7 +8,7 @@ use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage};
 use crate::report::fix::Command;
 use crate::report::rollout_status::{SuspectKind, Verdict};
-use crate::rollout::rollback::rollback;
+use crate::rollout::rollback::{rollback, rollback_by_pods};
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::{NoRollback, Situation};
 
@@ -27,8 +27,13 @@ pub fn add_blame(snapshot: &Snapshot, report: &mut CoverageReport) {
 
 fn blame(situation: &Situation<'_>, coverage: &mut DaemonSetCoverage) {
     let judgement = Judgement::of(situation);
-    if matches!(judgement.verdict, Verdict::Unknown | Verdict::Deleting) {
-        return;
+    match judgement.verdict {
+        Verdict::Deleting => return,
+        Verdict::Unknown => {
+            coverage.rollback = rollback_by_pods(situation);
+            return;
+        }
+        _ => {}
     }
     let is_another = judgement.suspect.as_ref().is_some_and(|suspect| suspect.what != SuspectKind::Revision);
     if is_another || rollback(situation).err() == Some(NoRollback::NotTheRevision) {

@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
 use crate::coverage::options::Options;
+use crate::facts::Current;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
 use crate::model::daemon_set::DaemonSet;
@@ -44,7 +45,6 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
 use crate::report::coverage::Counters;
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
     NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
 };
@@ -117,7 +117,11 @@ fn status<'a>(
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known;
-    let problems = if replaces { problems::problems(&situation, step, faults) } else { Vec::new() };
+    let problems = match verdict {
+        Verdict::Deleting => Vec::new(),
+        Verdict::Unknown => problems::problems_of_pods(&situation),
+        _ => problems::problems(&situation, step, faults),
+    };
     let acceptances = Acceptances::of(&situation, accept);
     let mut removed_nodes = situation.coverage.removed_nodes.clone();
     if let Some(removed) = &mut removed_nodes {
@@ -153,6 +157,7 @@ fn status<'a>(
         accepted: acceptances.judge(&situation, verdict, faults),
         restarting: situation.coverage.restarting.clone(),
         concerns: situation.coverage.concerns.clone(),
+        lacks: (!is_known).then(|| lacks(&situation)).flatten().map(str::to_owned),
         creation_refused: situation.creation_is_refused(),
         creation_may_be_refused: may_be_refused(&situation),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
@@ -175,13 +180,7 @@ fn status<'a>(
         },
         counted_by_generation: situation.counted_by_generation().into_iter().map(|(node, _)| node.to_owned()).collect(),
         other_problems: match verdict {
-            Verdict::Deleting => Vec::new(),
-            // The pods are reliable, whatever else could not be read; but it is unknown whether their nodes exist.
-            Verdict::Unknown => {
-                let mut others = problems::other_problems(&situation, &[]);
-                others.retain(|problem| problem.code != ReasonCode::OrphanedTarget);
-                others
-            }
+            Verdict::Deleting | Verdict::Unknown => Vec::new(),
             _ => problems::other_problems(&situation, &problems),
         },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
@@ -194,6 +193,20 @@ fn status<'a>(
         outdated,
         severity,
     }
+}
+
+/// Returns what is missing if a rollout is unknown although its nodes and pods were read.
+fn lacks(situation: &Situation<'_>) -> Option<&'static str> {
+    (situation.index.knows(Kind::Nodes, "") && situation.pods_known).then(|| match situation.current {
+        _ if situation.index.nodes.is_empty() => "no nodes were found, although pods are bound to some",
+        Current::NotCreatedYet | Current::Known(_) => "the template generations of its pods are not known",
+        Current::Unread if situation.daemon_set.template_generation().is_none() => {
+            "neither a ControllerRevision nor a template generation of it was found"
+        }
+        Current::Unread => {
+            "no ControllerRevision of it was found, and the template generations of its pods do not tell"
+        }
+    })
 }
 
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {

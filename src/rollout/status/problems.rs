@@ -62,6 +62,21 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
     problems
 }
 
+/// Returns the coverage reasons if it is not known which nodes matter for the rollout: its pods are reliable, whatever else
+/// could not be read; but it is unknown whether their nodes exist.
+pub(super) fn problems_of_pods(situation: &Situation<'_>) -> Vec<ReasonGroup> {
+    let is_known = |group: &&ReasonGroup| group.code != ReasonCode::OrphanedTarget;
+    let groups = situation.coverage.problems.iter().filter(is_known).map(|group| {
+        let nodes = || group.nodes.iter().filter_map(|name| situation.node(name));
+        ReasonGroup {
+            since: nodes().filter_map(|node| node.since).min(),
+            on_current_revision: Some(nodes().filter(|node| node.updated.is_some()).count()),
+            ..group.clone()
+        }
+    });
+    groups.collect()
+}
+
 /// Returns why the API server refuses the surge pods: coverage has no reason for a node whose old pod is available.
 fn refusal_of_surge_pods(
     situation: &Situation<'_>,

@@ -21,7 +21,7 @@ use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
-use crate::rollout::rollback::{lacks, revision_fails, rollback, to_restore};
+use crate::rollout::rollback::{lacks, revision_fails, rollback, rollback_by_pods, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
@@ -50,7 +50,8 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     let is_by_nodes = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
     let undo_as_well = || undo().filter(|_| !is_by_nodes);
     let fixes = match verdict {
-        Verdict::Deleting | Verdict::NotObserved | Verdict::Unknown => Vec::new(),
+        Verdict::Deleting | Verdict::NotObserved => Vec::new(),
+        Verdict::Unknown => vec![rollback_by_pods(situation)],
         // The user may not know about the hold, whether the rollout is stuck or not.
         _ if hold.is_some() => {
             let undo = revision_fails.then(undo).flatten();

@@ -91,10 +91,20 @@ fn likely_causes(reports: &Reports<'_, CoverageReport>, page: &mut Page<'_>) {
 fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> String {
     let total = daemon_sets.len();
     let in_trouble = daemon_sets.iter().filter(|(_, daemon_set)| daemon_set.needs_attention()).count();
+    let is_unseen =
+        |one: &DaemonSetCoverage| !one.needs_attention() && one.counts.is_complete_by_status() == Some(true);
+    let by_status = match daemon_sets.iter().filter(|(_, one)| is_unseen(one)).count() {
+        0 => String::new(),
+        some => format!(" ({} complete by the status alone)", count_and(some, "other", ["is", "are"])),
+    };
     let counted = || daemon_sets.iter().map(|(_, daemon_set)| &daemon_set.counts);
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
-    let available: usize = counted().filter_map(|counts| counts.available).sum();
-    let missing = desired.saturating_sub(available);
+    // The surplus of one makes up for no other.
+    let missing: usize = counted()
+        .map(|counts| {
+            counts.eligible.zip(counts.available).map_or(0, |(desired, available)| desired.saturating_sub(available))
+        })
+        .sum();
     let are_known = counted().all(|counts| counts.eligible.is_some() && counts.available.is_some());
     let pods = match (missing, desired) {
         _ if !are_known => "how many pods are available is not known".to_owned(),
@@ -105,11 +115,11 @@ fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> St
         _ => format!("{missing} of {desired} desired pods are not available"),
     };
     match in_trouble {
-        0 if total == 1 => format!("the only DaemonSet{place} needs no attention; {pods}"),
+        0 if total == 1 => format!("the only DaemonSet{place} needs no attention{by_status}; {pods}"),
         1 if total == 1 => format!("the only DaemonSet{place} needs attention; {pods}"),
-        0 => format!("none of {total} DaemonSets{place} needs attention; {pods}"),
-        1 => format!("1 of {total} DaemonSets{place} needs attention; {pods}"),
-        _ => format!("{in_trouble} of {total} DaemonSets{place} need attention; {pods}"),
+        0 => format!("none of {total} DaemonSets{place} needs attention{by_status}; {pods}"),
+        1 => format!("1 of {total} DaemonSets{place} needs attention{by_status}; {pods}"),
+        _ => format!("{in_trouble} of {total} DaemonSets{place} need attention{by_status}; {pods}"),
     }
 }
 

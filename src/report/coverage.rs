@@ -261,10 +261,18 @@ impl Counts {
         if self.from_status { None } else { Some(self.available? == self.eligible?) }
     }
 
+    /// Returns whether every eligible node has an available pod of the current revision by the status of the DaemonSet;
+    /// `None` if they could be counted, or the status does not tell.
+    pub fn is_complete_by_status(&self) -> Option<bool> {
+        let least = self.available?.min(self.updated?);
+        self.from_status.then_some(least >= self.eligible?)
+    }
+
     /// Returns whether a DaemonSet needs attention: a node or the DaemonSet as a whole has a reason, no node is eligible,
-    /// or the nodes could not be counted.
+    /// or the nodes could not be counted and its status does not say that all is well.
     pub fn need_attention(&self, has_reason: bool, every_node: bool) -> bool {
-        has_reason || (every_node && self.eligible == Some(0)) || self.all_available() != Some(true)
+        let is_well = self.all_available() == Some(true) || self.is_complete_by_status() == Some(true);
+        has_reason || (every_node && self.eligible == Some(0)) || !is_well
     }
 }
 
@@ -294,7 +302,8 @@ impl DaemonSetCoverage {
         let eligible = self.counts.eligible.unwrap_or_default();
         // What is not known is no reason to come first.
         let unavailable = self.counts.available.map_or(0, |available| eligible.saturating_sub(available));
-        (attention, problems.is_empty(), !self.is_critical, Reverse(unavailable * 1000 / eligible.max(1)))
+        let is_urgent = self.is_critical && self.counts.is_complete_by_status() != Some(true);
+        (attention, problems.is_empty(), !is_urgent, Reverse(unavailable * 1000 / eligible.max(1)))
     }
 
     /// Returns whether no node is eligible.
@@ -440,4 +449,26 @@ pub struct ReasonGroup {
     /// That it is expected to pass by itself, or outside of `status`, that something only takes its time; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    #[test]
+    fn what_could_not_be_counted_needs_attention_unless_the_status_says_that_all_is_well() {
+        let needs = |from_status: bool, available: Option<usize>, updated: Option<usize>| {
+            let counts = Counts { eligible: Some(4), available, updated, from_status, ..Counts::default() };
+            (counts.is_complete_by_status(), counts.need_attention(false, true))
+        };
+        assert_eq!(needs(true, Some(4), Some(4)), (Some(true), false));
+        // The status may count pods that are to be deleted.
+        assert_eq!(needs(true, Some(5), Some(4)), (Some(true), false));
+        assert_eq!(needs(true, Some(3), Some(4)), (Some(false), true));
+        assert_eq!(needs(true, Some(4), Some(1)), (Some(false), true));
+        assert_eq!(needs(true, None, Some(4)), (None, true));
+        assert_eq!(needs(false, Some(4), Some(4)), (None, false));
+        assert_eq!(needs(false, Some(4), None), (None, false));
+        assert_eq!(needs(false, Some(3), Some(4)), (None, true));
+    }
 }

@@ -117,9 +117,12 @@ impl Incidents {
         }
     }
 
-    /// Returns the causes that several DaemonSets share, those of the most DaemonSets first.
+    /// Returns the causes that several DaemonSets share, those of the most DaemonSets first. That the controller is down
+    /// concerns all of them, whether others were asked about or not.
     pub(crate) fn finish(self) -> Vec<Incident> {
-        let is_common = |(_, found): &(IncidentCause, Found)| found.daemon_sets.len() >= LEAST_DAEMON_SETS;
+        let is_common = |(cause, found): &(IncidentCause, Found)| {
+            *cause == IncidentCause::ControllerSilent || found.daemon_sets.len() >= LEAST_DAEMON_SETS
+        };
         let incident = |(cause, mut found): (IncidentCause, Found)| {
             // The advice for the first node applies to all of them.
             if let (2..=DESCRIBED, Some(command)) = (found.nodes.len(), &mut found.fix.command)
@@ -262,6 +265,19 @@ mod tests {
         assert_eq!(refused(webhook, "shop"), [IncidentCause::PodsRefused { refused_by, namespace: None }]);
         // A problem that must be fixed in each template is not an incident.
         assert_eq!(refused("Error creating: Pod is invalid: spec.containers: Required value", "default"), []);
+    }
+
+    #[test]
+    fn that_the_controller_is_down_concerns_a_single_daemon_set_and_a_single_node() {
+        let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+            "spec": {"renewTime": at("11:48:00"), "leaseDurationSeconds": 15}});
+        let mut snapshot = world().node("a", json!({})).finish();
+        snapshot.leases.push(from_value(lease).unwrap());
+        for node in [None, Some("a".to_owned())] {
+            let incidents = coverage(&snapshot, &Options { node, ..Options::default() }).incidents;
+            let causes: Vec<_> = incidents.into_iter().map(|incident| incident.cause).collect();
+            assert_eq!(causes, [IncidentCause::ControllerSilent]);
+        }
     }
 
     #[test]

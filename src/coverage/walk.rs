@@ -33,6 +33,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeOverview};
+use crate::report::incident::IncidentCause;
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
@@ -52,12 +53,14 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
             coverage
         })
         .collect();
+    let mut incidents = incidents.finish();
+    // For a single node, the others are its own problems.
+    incidents.retain(|incident| options.node.is_none() || incident.cause == IncidentCause::ControllerSilent);
     CoverageReport {
         now: snapshot.now,
         incomplete: gaps::incomplete(snapshot),
         node: options.node.as_deref().map(|name| node_overview(&index, name, &daemon_sets)),
-        // For a single node, they are its own problems.
-        incidents: if options.node.is_some() { Vec::new() } else { incidents.finish() },
+        incidents,
         problems: summarize(&daemon_sets),
         daemon_sets,
     }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::clusters::Reports;
 use super::common_cause;
 use super::overview;
 use super::page::Page;
@@ -27,6 +28,8 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     if report.daemon_sets.len() > 1 && report.daemon_sets.iter().any(DaemonSetCoverage::needs_attention) {
         overview::head(&report.into(), page);
         writeln!(page);
+    } else {
+        incidents(report, page);
     }
     for (index, daemon_set) in troubled.iter().enumerate() {
         if index > 0 {
@@ -42,6 +45,11 @@ pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
         sentence(daemon_set, if is_fine { style::healthy } else { style::in_progress }, page);
     }
     incomplete(&report.incomplete, page)
+}
+
+/// Writes what explains more than the nodes of one DaemonSet do.
+pub(super) fn incidents(report: &CoverageReport, page: &mut Page<'_>) {
+    Reports::from(report).incidents(|report| (&report.incidents, report.now), page);
 }
 
 /// Writes what could not be read, and what is therefore unknown.

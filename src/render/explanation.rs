@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::coverage::{incomplete, restarting};
+use super::coverage::{incidents, incomplete, restarting};
 use super::page::Page;
 use super::style;
 use super::text::{columns, count, time_since};
@@ -19,6 +19,7 @@ const HEADING_WIDTH: usize = 14;
 /// Writes the explanations: the answer, what to do, and then the checks. Checks with nothing to check are shown if
 /// `wide` is set.
 pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
+    incidents(report, page);
     let nodes = report.daemon_sets.iter().flat_map(|of| of.nodes.iter().map(move |node| (node, of)));
     for (index, (node, of)) in nodes.enumerate() {
         if index > 0 {

@@ -29,9 +29,11 @@ pub(super) fn incidents(incidents: &[(String, &Fix)], page: &mut Page<'_>) {
 pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
     let Incident { cause, since, nodes, daemon_sets, in_rollout, .. } = incident;
     let ago = since.map(|since| time_since(since, now));
+    let is_alone = daemon_sets.len() == 1;
     let daemon_sets = count(daemon_sets.len(), "DaemonSet");
     let rollouts = match in_rollout.as_deref() {
         None => String::new(),
+        _ if is_alone => String::new(),
         Some([]) => "; none of them is in a rollout".to_owned(),
         Some([name]) => format!("; only {name} is in a rollout"),
         Some(names) => format!("; {} of them are in a rollout{}", names.len(), named(names)),
@@ -39,7 +41,8 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
     match cause {
         IncidentCause::ControllerSilent => {
             let ago = ago.map(|ago| format!(", which has not renewed its lease for {ago}")).unwrap_or_default();
-            format!("no pod is created or replaced by kube-controller-manager{ago}{rollouts}")
+            let of = if is_alone { String::new() } else { format!(" of {daemon_sets}") };
+            format!("no pod{of} is created or replaced by kube-controller-manager{ago}{rollouts}")
         }
         IncidentCause::SchedulerSilent { scheduler } => {
             let ago = ago.map(|ago| format!(", for up to {ago}")).unwrap_or_default();

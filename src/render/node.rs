@@ -1,6 +1,6 @@
 //! The DaemonSets of one node.
 
-use super::coverage::incomplete;
+use super::coverage::{incidents, incomplete};
 use super::nodes;
 use super::page::Page;
 use super::style;
@@ -45,6 +45,7 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
         format!("node {name} does not exist; {pods}{place} still {have} pods there")
     };
     page.paragraph(&headline, style::summary);
+    incidents(report, page);
     if !place.is_empty() {
         writeln!(page, "{}", style::context("Other namespaces were not checked (-A checks all)"));
     }

@@ -1,6 +1,6 @@
 //! Coverage with a row per node.
 
-use super::coverage::{incomplete, sentence};
+use super::coverage::{incidents, incomplete, sentence};
 use super::list::age;
 use super::page::Page;
 use super::style;
@@ -28,6 +28,7 @@ pub fn table(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
         ]);
     }
     columns.push(Column::sentence("WHAT", |node: &&NodeCoverage| what(node, view)).droppable(1));
+    incidents(report, page);
     for (index, daemon_set) in report.daemon_sets.iter().enumerate() {
         if index > 0 {
             writeln!(page);

@@ -297,7 +297,8 @@ impl<'a> Situation<'a> {
     /// `None` if unknown.
     pub(in crate::rollout) fn is_in_rollout(&self, verdict: Verdict) -> Option<bool> {
         match verdict {
-            Verdict::Progressing | Verdict::Blocked => Some(true),
+            // While the controller is down, every rollout is blocked, whether it has replaced all pods or not.
+            Verdict::Progressing | Verdict::Blocked if self.controller_silent_since().is_none() => Some(true),
             _ => replaces_pods(&self.coverage),
         }
     }

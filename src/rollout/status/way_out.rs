@@ -58,6 +58,11 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
             retry.into_iter().chain(undo).chain(leave).map(Some).collect()
         }
+        Verdict::Blocked if situation.controller_silent_since().is_some() => {
+            let program = situation.controller.program();
+            let afterwards = |fix: Fix| Fix { advice: format!("{}, once {program} is back", fix.advice), ..fix };
+            vec![Some(situation.controller.check()), revision_fails.then(undo).flatten().map(afterwards)]
+        }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],

@@ -423,7 +423,9 @@ impl Dump {
             read_on_demand,
             // Without any time in the dump, there are no ages either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
-            is_now_estimated: self.now.or(taken_at).is_none(),
+            is_now_estimated,
+        let path = Path::new(&self.path);
+        let is_recent = objects.newest_times.are_of_kubelets() || !objects.snapshot.leases.is_empty();
             pods_complete,
             budgets_complete,
             gaps,
@@ -431,6 +433,12 @@ impl Dump {
         };
         left_out.remove_from(&mut snapshot);
         if !snapshot.daemon_sets.is_empty() {
+        let is_now_estimated = self.now.or(taken_at).is_none();
+        // Kubelets report every few minutes; other objects may not have changed for months.
+        if let (true, Some(newest)) = (is_now_estimated && !is_recent, newest) {
+            let message = format!("does not say when it was made: ages count from {newest}, the newest time in it");
+            warnings.push(format!("{}: {message}; --now sets another", self.name()));
+        }
             snapshot.note_missing_nodes();
         }
         let counts_pods = || snapshot.daemon_sets.iter().any(|one| one.status.counts_pods());

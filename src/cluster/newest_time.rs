@@ -63,6 +63,11 @@ impl NewestTimes {
         self.kubelets.extend(of_kubelet);
     }
 
+    /// Returns whether kubelets have reported times, which they do every few minutes.
+    pub(super) fn are_of_kubelets(&self) -> bool {
+        !self.kubelets.is_empty()
+    }
+
     /// Returns the newest time that is plausible.
     pub(super) fn newest(mut self) -> Option<Timestamp> {
         let wrong = (self.kubelets.len().saturating_sub(1) / 2).min(MOST_WRONG);

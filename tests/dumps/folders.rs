@@ -94,7 +94,7 @@ fn a_broken_file_of_a_folder_is_named_and_the_others_count() {
     assert_eq!(dump.snapshot.daemon_sets.len(), 1);
     let broken = folder.path().join("b.json");
     let warning = format!("{}: the JSON breaks off at line 2, column 6: the file is truncated", broken.display());
-    assert_eq!(dump.warnings, [warning.as_str()]);
+    assert_eq!(dump.warnings[0], warning);
     let error = open(broken.to_str().unwrap(), &mut std::io::empty(), None).unwrap_err();
     assert_eq!(error.to_string(), warning, "named itself, it is an error");
 }

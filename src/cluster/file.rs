@@ -442,6 +442,7 @@ impl Dump {
             snapshot.note_missing_nodes();
         }
         let counts_pods = || snapshot.daemon_sets.iter().any(|one| one.status.counts_pods());
+            lacks_logs: self.path == DEMO || (is_dump_name(path) && !path.is_dir()),
         if !has_pods && snapshot.gaps.iter().all(|gap| gap.kind != Kind::Pods) && counts_pods() {
             snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NoneReturned });
         }

@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub now: Timestamp,
     /// Whether that is only the newest time in a dump that does not say when it was made.
     pub is_now_estimated: bool,
+    /// Whether it is a dump of a kind that contains no logs.
+    pub lacks_logs: bool,
     /// How far the clock of `now` is ahead of this machine's; either may be wrong.
     pub clock_difference: SignedDuration,
     /// The only namespace whose DaemonSets a dump contains: it says so, or it has no objects of other namespaces.

@@ -319,6 +319,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
             only_namespace: None,
             is_now_estimated: false,
+            lacks_logs: false,
             peers: Vec::new(),
             node_agents: Vec::new(),
             nodes_limited: false,

@@ -176,7 +176,7 @@ fn of_added_container(subject: &Subject, pod: &Pod, container: &str, finding: Fi
         return Finding { advice: advice.into(), ..told }.with_origin(Origin::Node).with_command(delete_pod(pod));
     }
     let has_log = matches!(told.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
-    told.with_command(if has_log { logs(subject.daemon_set, pod, container, false) } else { describe_pod(pod) })
+    told.with_command(if has_log { logs(subject, pod, container, false) } else { describe_pod(pod) })
 }
 
 /// Volumes whose messages name a PersistentVolume, or one that the kubelet makes up, instead of the volume.

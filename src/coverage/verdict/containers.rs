@@ -166,7 +166,7 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
         message = message.words(", running for ").age(seconds_between(since, subject.index.now()));
     }
     Some(Finding::new(ReasonCode::InitBlocked, message, "read the log").with_command(logs(
-        subject.daemon_set,
+        subject,
         pod,
         &container.name,
         false,
@@ -296,12 +296,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     if let Some(cause) = unreached {
         return Some(probes::of_unreached(subject, pod, finding, cause));
     }
-    Some(of_container(
-        subject,
-        pod,
-        container,
-        finding.with_command(logs(subject.daemon_set, pod, &container.name, false)),
-    ))
+    Some(of_container(subject, pod, container, finding.with_command(logs(subject, pod, &container.name, false))))
 }
 
 #[cfg(test)]

@@ -341,7 +341,7 @@ pub fn crash_looping(
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
-    let command = logs(subject.daemon_set, pod, &container.name, is_log_of_previous(container, status, end));
+    let command = logs(subject, pod, &container.name, is_log_of_previous(container, status, end));
     let said = end.and_then(|end| telling_line(&end.message));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let of_node = said.and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.fix_in);

@@ -4,6 +4,7 @@
 //! and from all nodes (`rollout/situation/fault.rs`).
 
 use super::sentence::Sentence;
+use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -296,10 +297,17 @@ pub fn delete_pod(pod: &Pod) -> Command {
     Command::kubectl(&["delete", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
 }
 
-/// Returns the command that shows a container's log, or that of the run before, which `logs` of this program finds by itself.
-pub fn logs(daemon_set: &DaemonSet, pod: &Pod, container: &str, previous: bool) -> Command {
-    let (of, namespace) = (&daemon_set.metadata.name, &pod.metadata.namespace);
-    if daemon_set.flavor() == Flavor::Apps {
+/// Returns the command that shows a container's log, or that of the run before, which `logs` of this program finds by itself, even in
+/// a dump, unless this has neither logs nor a termination message of the container.
+pub fn logs(facts: &Facts<'_>, pod: &Pod, container: &str, previous: bool) -> Command {
+    let (of, namespace) = (&facts.daemon_set.metadata.name, &pod.metadata.namespace);
+    let has_message = || {
+        let statuses = pod.container_statuses().filter(|status| status.name == container);
+        let mut ends = statuses.flat_map(|status| [&status.state.terminated, &status.last_state.terminated]).flatten();
+        ends.any(|end| !end.message.is_empty())
+    };
+    let is_there = || !facts.index.snapshot.lacks_logs || has_message();
+    if facts.daemon_set.flavor() == Flavor::Apps && is_there() {
         let logs = Command::kubectl(&["ds", "logs"]).namespace(namespace).flag("--node", &*pod.spec.node_name);
         return logs.flag("-c", container).name(of);
     }

@@ -215,7 +215,7 @@ pub fn killed(
         (true, _) => finding(too_slow(kind)).with_command(edit(subject.daemon_set)),
         (false, _) if said.is_some() => {
             finding(format!("find out why the container does not pass its {kind} probe: {}", about_last_words(said)))
-                .with_command(logs(subject.daemon_set, pod, &container.name, true))
+                .with_command(logs(subject, pod, &container.name, true))
         }
         (false, "startup") => finding(
             "correct the startup probe, or raise its failureThreshold if the container takes longer to start"
@@ -223,7 +223,7 @@ pub fn killed(
         )
         .with_command(edit(subject.daemon_set)),
         (false, _) => finding(format!("correct the {kind} probe, or find out why the container does not pass it"))
-            .with_command(logs(subject.daemon_set, pod, &container.name, true)),
+            .with_command(logs(subject, pod, &container.name, true)),
     })
 }
 

@@ -15,15 +15,15 @@ use super::needs::Cluster;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{CoverageScope, Object, Query, Wanted};
+use super::{CoverageScope, Flavors, Object, Query, Wanted};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::kind::with_place;
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::startup_taint::{is_node_agent, startup_keys};
 use crate::model::written::WrittenObject;
-use crate::report::count;
 use crate::report::fix::{Command, Fix};
+use crate::report::{count, count_and};
 
 /// The path of the dump built into the program.
 pub const DEMO: &str = "demo";
@@ -289,6 +289,13 @@ impl Dump {
                 _ => error,
             })
         })?;
+        let is_unshown = |other: &&DaemonSet| query.flavors == Flavors::Apps && query.wants(&other.metadata);
+        if let (Wanted::Coverage(_), [], others @ 1..) =
+            (&query.wanted, query.names.as_slice(), snapshot.advanced_daemon_sets.iter().filter(is_unshown).count())
+        {
+            let others = count_and(others, "Advanced DaemonSet", ["is", "are"]);
+            warnings.push(format!("{}: {others} not shown: `kubectl ds status ads/NAME` shows one", self.name()));
+        }
         if let Some(warning) = self.mistyped_namespace(query, &snapshot, &existing) {
             warnings.push(warning);
         }

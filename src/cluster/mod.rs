@@ -206,7 +206,9 @@ impl Query {
             }
             _ => {
                 let existing = daemon_sets.iter().chain(advanced_daemon_sets.iter());
-                suggestions::unknown_names(self, existing.filter(|existing| self.flavors.include(existing.flavor())))?
+                let existing = existing.filter(|existing| self.flavors.include(existing.flavor()));
+                suggestions::unknown_names(self, existing)
+                    .map_err(|error| suggestions::or_an_advanced(error, advanced_daemon_sets))?
             }
         };
         snapshot.unknown_names = unknown;

@@ -73,6 +73,19 @@ pub(super) fn without_openkruise(mut error: ClusterError) -> ClusterError {
     error
 }
 
+/// Adds to the error for a DaemonSet that an Advanced one has this name, if so: the command does not take those.
+pub fn or_an_advanced(mut error: ClusterError, advanced: &[DaemonSet]) -> ClusterError {
+    if let ClusterError::NotFound { name, namespace, instead, .. } = &mut error
+        && let Some(meant) = advanced.iter().map(|advanced| &advanced.metadata).find(|metadata| {
+            metadata.name == *name && namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
+        })
+    {
+        let status = Command::kubectl(&["ds", "status"]).namespace(&meant.namespace).name(format!("ads/{name}"));
+        *instead = Some(Box::new(Fix::new(format!("{name} is an Advanced DaemonSet; to see its rollout"), status)));
+    }
+    error
+}
+
 /// Returns whether a pod is on a node or targets it: if so, the node has existed.
 pub fn is_for_node(pod: &Pod, node: &str) -> bool {
     pod.nodes().any(|named| named == node)

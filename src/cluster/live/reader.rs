@@ -159,11 +159,7 @@ impl<'a> Reader<'a> {
                 self.live.list(list, Some).await.unwrap_or_default()
             }
         };
-        let advanced = match self.query.suggests_other_flavor() {
-            true => advanced::list(self).await.unwrap_or_default(),
-            false => Vec::new(),
-        };
-        (own, advanced)
+        (own, advanced::list(self).await.unwrap_or_default())
     }
 
     /// Reads the DaemonSets' own pods: by selector if there are few DaemonSets, else by namespace.

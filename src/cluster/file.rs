@@ -247,6 +247,13 @@ impl Dump {
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
             return Err(unreadable.error());
         }
+        // Whatever was asked for by name was read.
+        let (of_others, unreadable) = std::mem::take(&mut objects.unreadable)
+            .into_iter()
+            .partition::<Vec<_>, _>(|it| it.kind == Kind::DaemonSets && !query.names.is_empty());
+        objects.unreadable = unreadable;
+        let of_others = of_others.iter().take(NAMED);
+        warnings.extend(of_others.map(|other| format!("skipped {}: {}", other.object(), other.problem)));
         let foreign_pods = std::mem::take(&mut objects.foreign_pods);
         if let manifests @ 1.. = objects.manifests {
             let what = if manifests == 1 { "a DaemonSet that is a manifest" } else { "DaemonSets that are manifests" };
@@ -282,13 +289,6 @@ impl Dump {
                 others.map(|other| WrittenObject::of_daemon_set(other, &snapshot.controller_revisions)).collect();
             snapshot.written_objects.insert(Kind::DaemonSets, others);
         }
-        query.choose(&mut snapshot).map_err(|error| {
-            let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
-            self.not_found(match &error {
-                ClusterError::NotFound { name, .. } if is_node(name) => suggestions::is_a_node(error),
-                _ => error,
-            })
-        })?;
         let is_unshown = |other: &&DaemonSet| query.flavors == Flavors::Apps && query.wants(&other.metadata);
         if let (Wanted::Coverage(_), [], others @ 1..) =
             (&query.wanted, query.names.as_slice(), snapshot.advanced_daemon_sets.iter().filter(is_unshown).count())
@@ -296,6 +296,13 @@ impl Dump {
             let others = count_and(others, "Advanced DaemonSet", ["is", "are"]);
             warnings.push(format!("{}: {others} not shown: `kubectl ds status ads/NAME` shows one", self.name()));
         }
+        query.choose(&mut snapshot).map_err(|error| {
+            let is_node = |name: &str| snapshot.nodes.iter().any(|node| node.metadata.name == name);
+            self.not_found(match &error {
+                ClusterError::NotFound { name, .. } if is_node(name) => suggestions::is_a_node(error),
+                _ => error,
+            })
+        })?;
         if let Some(warning) = self.mistyped_namespace(query, &snapshot, &existing) {
             warnings.push(warning);
         }
@@ -417,6 +424,8 @@ impl Dump {
         let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();
         let has_pods = !objects.pod_namespaces.is_empty();
         let taken_at = objects.headers.iter().filter_map(|header| header.taken_at).max();
+        let path = Path::new(&self.path);
+        let is_recent = objects.newest_times.are_of_kubelets() || !objects.snapshot.leases.is_empty();
         let newest_time = objects.newest_times.newest();
         let newest = taken_at.max(newest_time);
         if let (Some(given), Some(newest)) = (self.now, newest)
@@ -424,15 +433,20 @@ impl Dump {
         {
             warnings.push(format!("{}: --now is before {newest}, the newest time in it: ages are wrong", self.name()));
         }
+        let is_now_estimated = self.now.or(taken_at).is_none();
+        // Kubelets report every few minutes; other objects may not have changed for months.
+        if let (true, Some(newest)) = (is_now_estimated && !is_recent, newest) {
+            let message = format!("does not say when it was made: ages count from {newest}, the newest time in it");
+            warnings.push(format!("{}: {message}; --now sets another", self.name()));
+        }
         let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
             only_namespace,
+            lacks_logs: self.path == DEMO || (is_dump_name(path) && !path.is_dir()),
             read_on_demand,
             // Without any time in the dump, there are no ages either.
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             is_now_estimated,
-        let path = Path::new(&self.path);
-        let is_recent = objects.newest_times.are_of_kubelets() || !objects.snapshot.leases.is_empty();
             pods_complete,
             budgets_complete,
             gaps,
@@ -440,16 +454,9 @@ impl Dump {
         };
         left_out.remove_from(&mut snapshot);
         if !snapshot.daemon_sets.is_empty() {
-        let is_now_estimated = self.now.or(taken_at).is_none();
-        // Kubelets report every few minutes; other objects may not have changed for months.
-        if let (true, Some(newest)) = (is_now_estimated && !is_recent, newest) {
-            let message = format!("does not say when it was made: ages count from {newest}, the newest time in it");
-            warnings.push(format!("{}: {message}; --now sets another", self.name()));
-        }
             snapshot.note_missing_nodes();
         }
         let counts_pods = || snapshot.daemon_sets.iter().any(|one| one.status.counts_pods());
-            lacks_logs: self.path == DEMO || (is_dump_name(path) && !path.is_dir()),
         if !has_pods && snapshot.gaps.iter().all(|gap| gap.kind != Kind::Pods) && counts_pods() {
             snapshot.gaps.push(Gap { kind: Kind::Pods, namespace: None, cause: GapCause::NoneReturned });
         }
@@ -477,6 +484,11 @@ impl Dump {
         if existing().any(|name| name == node) || snapshot.pods.iter().any(|pod| suggestions::is_for_node(pod, node)) {
             return Ok(());
         }
+        if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
+            let message = format!("has neither nodes nor a pod on {node:?}, so that nothing is known of it");
+            return Err(ClusterError::file(self.name(), message)
+                .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
+        }
         let unknown = suggestions::unknown_node(node, existing());
         Err(self.not_found(suggestions::or_a_daemon_set(unknown, daemon_sets)))
     }
@@ -500,11 +512,6 @@ impl Dump {
         if near.is_empty() && elsewhere.is_empty() && instead.is_none() {
             in_dump
         } else {
-        if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
-            let message = format!("has neither nodes nor a pod on {node:?}, so that nothing is known of it");
-            return Err(ClusterError::file(self.name(), message)
-                .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
-        }
             error.hints().into_iter().fold(in_dump, ClusterError::hint)
         }
     }

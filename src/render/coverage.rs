@@ -227,6 +227,10 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool),
     if groups.is_empty() || number == 0 {
         return;
     }
+    // The headline says that if nothing else is wrong.
+    if !lists && daemon_set.problems.is_empty() && !daemon_set.counts.from_status {
+        return;
+    }
     let others = number.saturating_sub(without_pod);
     let nodes = format!("{} not eligible", count_and(number, "node", ["is", "are"]));
     writeln!(page);

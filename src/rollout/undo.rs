@@ -197,13 +197,12 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
         available => {
             let desired = revisions.daemon_set.status.desired_number_scheduled;
             let number = target.number();
-            // There may be pods on nodes that are no longer eligible.
-            let of = if i64::try_from(available).is_ok_and(|nodes| nodes <= desired) {
-                format!(" of {desired}")
-            } else {
-                String::new()
+            // There may be pods on nodes that are no longer eligible, or do not exist.
+            let why = match i64::try_from(available).is_ok_and(|nodes| nodes <= desired) {
+                true => format!("its pods are available on {available} of {desired} nodes"),
+                false => format!("{available} of its pods are available"),
             };
-            format!("revision {number} was chosen because its pods are available on {available}{of} nodes{skipped}")
+            format!("revision {number} was chosen because {why}{skipped}")
         }
     }
 }

@@ -13,12 +13,15 @@ use super::removed_nodes::{in_short, lost_in_short};
 use super::status::held_in_short;
 use super::style;
 use super::table::{Column, Heading};
-use super::text::{count, or_merged, or_unknown, time_since};
+use super::text::{self, count, or_merged, or_unknown, time_since};
 use super::view::View;
 use crate::report::list::{ListReport, ListRow, Status};
 
 /// The maximum number of rows on a terminal before others are omitted.
 pub(super) const MOST_ROWS: usize = 18;
+
+/// The least width that a terminal needs beside namespaces and names: for the numbers, the status and the space between the columns.
+const BESIDE_NAMES: usize = 9 + 16 + 3 * 2;
 
 /// The minimum width for separate columns of desired, ready, updated and available pods.
 const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
@@ -71,18 +74,34 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
         is_shown
     });
     let hidden = found - all.len();
-    reports.table(
-        shown.heading,
-        columns(shown, shown.namespace && namespace.is_none(), view),
-        all,
-        |_, _| String::new(),
-        page,
-    );
+    let has_namespaces = shown.namespace && namespace.is_none();
+    if has_namespaces && !shown.wide && !reports.are_several() && is_too_narrow(&all, view) {
+        let name = |(row, _): &Row<'_>| view.show(&format!("{}/{}", row.namespace, row.name));
+        let available = Column::text("AVAILABLE", |(row, _): &Row<'_>| available(row));
+        let beneath =
+            |(row, now): &Row<'_>, width| or_merged(row.status, |width| problem(row, Some(*now), width), width);
+        reports.table(shown.heading, vec![available, Column::text("NAMESPACE/NAME", name)], all, beneath, page);
+    } else {
+        reports.table(shown.heading, columns(shown, has_namespaces, view), all, |_, _| String::new(), page);
+    }
     page.more(hidden, "healthy DaemonSet", "--all");
     if shown.heading == Heading::Shown {
         named("outdated numbers in kubectl", &stale, page);
     }
     reports.incomplete(|report| &report.incomplete, page)
+}
+
+/// Returns whether a terminal is too narrow to show the namespaces and names beside each other in full: names that are cut cannot be
+/// read, nor pasted into the next command.
+fn is_too_narrow(rows: &[InCluster<'_, Row<'_>>], view: &View) -> bool {
+    let widest = |of: fn(&ListRow) -> &str| rows.iter().map(|(_, (row, _))| text::columns(of(row))).max().unwrap_or(0);
+    let names = widest(|row| &row.namespace).max("NAMESPACE".len()) + widest(|row| &row.name);
+    view.limit.is_some_and(|limit| names + BESIDE_NAMES > limit)
+}
+
+/// Returns how many of the eligible nodes have an available pod.
+fn available(row: &ListRow) -> String {
+    format!("{}/{}", or_unknown(row.counts.available), or_unknown(row.counts.eligible))
 }
 
 /// Counts the DaemonSets by status.
@@ -138,9 +157,7 @@ fn columns<'a>(shown: ListParts, has_namespaces: bool, view: &'a View) -> Vec<Co
     columns.push(Column::text("NAME", |(row, _): &Row<'_>| view.show(&row.name)).shrinkable());
     let is_narrow = !shown.wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_ALL_COLUMNS);
     if is_narrow {
-        columns.push(Column::text("AVAILABLE", |(row, _): &Row<'_>| {
-            format!("{}/{}", or_unknown(row.counts.available), or_unknown(row.counts.eligible))
-        }));
+        columns.push(Column::text("AVAILABLE", |(row, _): &Row<'_>| available(row)));
     } else {
         columns.extend([
             Column::number("DESIRED", |(row, _): &Row<'_>| row.counts.eligible),

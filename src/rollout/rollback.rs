@@ -167,7 +167,7 @@ fn left_for_what_fails<'s>(situation: &'s Situation<'_>) -> Option<(&'s Revision
 pub(in crate::rollout) fn rollback_by_pods(situation: &Situation<'_>) -> Option<Fix> {
     let current = situation.current.known()?;
     let daemon_set = situation.daemon_set;
-    if situation.index.knows_nodes() || Hold::of(daemon_set).is_some() || daemon_set.reverted_by().is_some() {
+    if situation.index.knows_some_nodes() || Hold::of(daemon_set).is_some() || daemon_set.reverted_by().is_some() {
         return None;
     }
     let fails = |node: &RolloutNode<'_>| {

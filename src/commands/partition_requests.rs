@@ -19,7 +19,7 @@ use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::hold::Hold;
+use crate::model::hold::{Hold, RUN_BY};
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
@@ -333,7 +333,7 @@ impl<'a> Run<'a> {
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
         let time = self.clock.now();
         let status = name.command(Subcommand::Status);
-        let text = format!("{message} (by {who}{host}; {status} shows how to continue)");
+        let text = format!("{message}{RUN_BY}{who}{host}; {status} shows how to continue)");
         let at = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
             "apiVersion": "v1", "kind": "Event",

@@ -487,6 +487,16 @@ impl Session {
         }
     }
 
+    /// Adds the device classes to what is found beside a snapshot of a live cluster, if they may provide resources that its DaemonSets
+    /// request.
+    pub(super) async fn read_device_classes(&self, snapshot: &Snapshot, found: &mut Snapshot) {
+        if let Source::Live(live) = &self.source
+            && needs_device_classes(snapshot, snapshot.daemon_sets.iter())
+        {
+            live.read_device_classes(found).await;
+        }
+    }
+
     /// Adds to a snapshot of a live cluster the device classes, if they may provide resources that a proposed DaemonSet requests, the
     /// storage, if it has volumes, and the devices, if it claims some.
     pub(super) async fn read_on_demand(&self, snapshot: &mut Snapshot, proposed: &DaemonSet) {

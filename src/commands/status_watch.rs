@@ -25,7 +25,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::ZONE;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{PodsComplete, Snapshot};
+use crate::model::snapshot::{DeviceClass, Kind, PodsComplete, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
@@ -105,13 +105,15 @@ impl WatchArgs {
     }
 }
 
-/// The pods of other controllers on nodes where a pod fails: if those fail, too, the node is at fault. They are not
-/// watched, but read when a rollout seems to be at a standstill, and repeatedly from then on.
+/// The pods of other controllers on nodes where a pod fails: if those fail, too, the node is at fault; and the device classes, which may
+/// provide what a node lacks. They are not watched, but read when a rollout seems to be at a standstill, and repeatedly from then on.
 #[derive(Default)]
 pub(super) struct ForeignPods {
     read_at: Option<Instant>,
     pods: Vec<Pod>,
     complete: PodsComplete,
+    device_classes: Vec<DeviceClass>,
+    read_on_demand: BTreeSet<Kind>,
 }
 
 impl ForeignPods {
@@ -125,22 +127,28 @@ impl ForeignPods {
         let daemon_sets = snapshot.daemon_sets.clone();
         let mut found = Snapshot { daemon_sets, ..Snapshot::empty(snapshot.now) };
         session.read_pods_on(&mut found, nodes).await?;
+        session.read_device_classes(snapshot, &mut found).await;
         // The pods of the DaemonSets are watched.
         let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
         let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
         found.pods.retain(|pod| !is_own(pod));
-        Ok(ForeignPods { read_at, pods: found.pods, complete: found.pods_complete })
+        let Snapshot { pods, pods_complete: complete, device_classes, read_on_demand, .. } = found;
+        Ok(ForeignPods { read_at, pods, complete, device_classes, read_on_demand })
     }
 
     /// Returns the snapshot with these pods; `None` if there are none.
     pub(super) fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
-        if self.pods.is_empty() {
+        if self.pods.is_empty() && self.read_on_demand.is_empty() {
             return None;
         }
         let mut all = snapshot.clone();
+        all.device_classes.clone_from(&self.device_classes);
+        all.read_on_demand.extend(&self.read_on_demand);
         let known: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
         all.pods.extend(self.pods.iter().filter(|pod| !known.contains(pod.metadata.uid.as_str())).cloned());
-        all.pods_complete.clone_from(&self.complete);
+        if !self.pods.is_empty() {
+            all.pods_complete.clone_from(&self.complete);
+        }
         Some(all)
     }
 }

@@ -91,9 +91,8 @@ impl Observed {
     /// Records a response to a request that was sent at a given time.
     pub(super) fn note(&self, sent: Timestamp, headers: &HeaderMap) {
         for header in headers.get_all(WARNING) {
-            if let Some(text) = warning_text(&String::from_utf8_lossy(header.as_bytes())) {
-                self.warnings().add(text);
-            }
+            let texts = warning_texts(&String::from_utf8_lossy(header.as_bytes()));
+            texts.into_iter().for_each(|text| self.warnings().add(text));
         }
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) else { return };
@@ -111,18 +110,33 @@ impl Observed {
     }
 }
 
-/// Returns the text of a warning in the API's format: `299 - "text"`.
-fn warning_text(header: &str) -> Option<String> {
-    let (_, quoted) = header.strip_prefix("299 ")?.split_once(" \"")?;
-    let mut text = String::new();
-    let mut characters = quoted.chars();
-    loop {
-        match characters.next()? {
-            '"' => return Some(text).filter(|text| !text.is_empty()),
-            '\\' => text.push(characters.next()?),
-            other => text.push(other),
+/// Returns the texts of the warnings in a header that are the API's own, such as `299 - "text"`; a proxy may have joined several.
+///
+/// As `ParseWarningHeaders`, k8s.io/apimachinery/pkg/util/net/http.go, release 0.37.2.
+fn warning_texts(header: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = header;
+    while let Some((code, quoted)) = rest.trim_start_matches([',', ' ']).split_once(" \"") {
+        let mut text = String::new();
+        let mut characters = quoted.chars();
+        let is_closed = loop {
+            match characters.next() {
+                None => break false,
+                Some('"') => break true,
+                Some('\\') => text.extend(characters.next()),
+                Some(other) => text.push(other),
+            }
+        };
+        if is_closed && code.starts_with("299 ") && !text.is_empty() {
+            texts.push(text);
+        }
+        // A date in quotes may follow.
+        rest = characters.as_str();
+        if let Some(date) = rest.strip_prefix(" \"") {
+            rest = date.split_once('"').map_or("", |(_, after)| after);
         }
     }
+    texts
 }
 
 #[cfg(test)]
@@ -133,7 +147,7 @@ mod tests {
     use http::header::DATE;
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{MAX_WARNINGS, Observed, Warnings, warning_text};
+    use super::{MAX_WARNINGS, Observed, Warnings, warning_texts};
 
     #[test]
     fn time_goes_on_although_a_proxy_sends_the_same_date_again_and_again() {
@@ -159,9 +173,16 @@ mod tests {
 
     #[test]
     fn a_warning_is_taken_out_of_its_quotes() {
-        assert_eq!(warning_text(r#"299 - "old \"v1\" \\ API""#).as_deref(), Some(r#"old "v1" \ API"#));
-        for header in ["", "299", "199 - \"other code\"", "299 - \"no end", "299 - \"\""] {
-            assert_eq!(warning_text(header), None, "{header}");
+        for (header, expected) in [
+            (r#"299 - "old \"v1\" \\ API""#, vec![r#"old "v1" \ API"#]),
+            (r#"199 - "misc", 299 - "a" "Tue, 15 Nov 1994 08:12:31 GMT",299 kube "b""#, vec!["a", "b"]),
+            ("", vec![]),
+            ("299", vec![]),
+            ("199 - \"other code\"", vec![]),
+            ("299 - \"no end", vec![]),
+            ("299 - \"\"", vec![]),
+        ] {
+            assert_eq!(warning_texts(header), expected, "{header}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a pause or a partition holds, and what has slipped through.
 
 use crate::coverage::strategy;
-use crate::model::hold::{Hold, STOPPED};
+use crate::model::hold::{Hold, RUN_BY, STOPPED};
 use crate::report::rollout_status::{RolloutHold, RunStop};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::staging::held_stages;
@@ -30,7 +30,8 @@ fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
     let at = event.last_seen()?;
     let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     let is_last = Some(at) >= hold.since.max(replaced);
-    is_last.then(|| RunStop { at, message: event.message.trim_start_matches(begins).to_owned() })
+    let message = event.message.rsplit_once(RUN_BY).map_or(event.message.as_str(), |(message, _)| message);
+    is_last.then(|| RunStop { at, message: message.trim_start_matches(begins).to_owned() })
 }
 
 /// Returns whether a stage of all nodes with `--verify` ended before it restored the strategy, for example because the command
@@ -64,7 +65,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
-    use crate::model::hold::{STOPPED, StageFlags};
+    use crate::model::hold::{RUN_BY, STOPPED, StageFlags};
     use crate::report::rollout_status::{RolloutStatus, Verdict};
     use crate::rollout::status::rollout_status;
 
@@ -133,7 +134,8 @@ mod tests {
             let pod = json!({"metadata": {"creationTimestamp": format!("2026-03-01T{created}Z")}});
             let world = world().daemon_set(patch).node("n", json!({})).pod("agent-n", "n", pod);
             let (reason, begins) = STOPPED;
-            let world = world.event("DaemonSet", "agent", reason, &format!("{begins}n: it crashes"), at_time);
+            let world =
+                world.event("DaemonSet", "agent", reason, &format!("{begins}n: it crashes{RUN_BY}alice)"), at_time);
             let hold = rollout_status(&world.finish(), None).daemon_sets.remove(0).hold.unwrap();
             assert_eq!(hold.stopped.map(|stop| stop.message), is_told.then(|| "n: it crashes".to_owned()));
         }

@@ -116,7 +116,7 @@ fn a_pause_that_is_put_back_at_once_is_none() {
     });
     let run = workload.run_as(interceptor.kubeconfig(), &["pause"]).expect(1);
     run.must_say("is not paused: \"fleet-operator\" has put the update strategy back")
-        .must_say("is replacing all pods");
+        .must_say("no pod is of an older revision");
     workload.run(&["resume"]).expect(0);
 }
 

@@ -82,7 +82,7 @@ pub(super) enum Unknown {
 }
 
 impl Unknown {
-    /// Returns the gap in the answer that this leaves on so many nodes.
+    /// Returns the gap that this leaves in the answer, for a number of nodes.
     pub(super) fn incomplete(self, nodes: usize) -> Incomplete {
         let on = count(nodes, "node");
         match self {

@@ -157,7 +157,9 @@ fn without_origin(value: &mut Value) {
                 {
                     words.drain(at..at + 2);
                 }
-                *command = words.join(" ");
+                // Those of the cluster are shown by kubectl: a dump may have none.
+                let shows_log = words.iter().take(3).any(|word| word == "logs");
+                *command = if shows_log { "logs".to_owned() } else { words.join(" ") };
             }
             fields.values_mut().for_each(without_origin);
         }

@@ -205,7 +205,8 @@ fn who_may_not_read_nodes_still_learns_what_crashes_and_that_selectors_overlap()
         let status = workload.run_as(&alice, &["status"]);
         status.says("CrashLooping").then_some(status)
     });
-    crashing.must_say("1 CrashLooping; not complete by its status: ").must_say("list nodes is forbidden");
+    crashing.must_say("not complete by its status: 1 of 3 nodes").must_say("container agent crashes");
+    crashing.must_say("list nodes is forbidden");
     assert!(!crashing.says("status unknown") && !crashing.says("returned no nodes"), "{crashing}");
 
     let app = json!({"app": "agent"});

@@ -125,7 +125,7 @@ fn what_concerns_several_daemon_sets_is_told_once_above_every_table() {
 
     cluster.stop_part(Part::ControllerManager);
     told_above_every_table(
-        "no pod is created or replaced by kube-controller-manager, which has not renewed its lease for ",
+        "is created or replaced by kube-controller-manager, which has not renewed its lease for ",
         "kubectl get lease -n kube-system kube-controller-manager",
     );
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::config_object::ConfigObject;
 use super::controller_revision::ControllerRevision;
@@ -470,7 +471,7 @@ pub struct Lease {
     pub metadata: ObjectMeta,
     /// When it was last renewed.
     pub spec: LeaseSpec,
-    /// When it was last written, by the clock of the API server; that of its holder may differ.
+    /// When `renewTime` was last written, by the clock of the API server; that of its holder may differ.
     #[serde(skip)]
     pub written_at: Time,
 }
@@ -494,15 +495,23 @@ struct WholeMetadata {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ManagedTime {
     time: Time,
+    fields_v1: Value,
+}
+
+impl ManagedTime {
+    /// Anyone may write another field, such as an annotation.
+    fn is_of_renewal(&self) -> bool {
+        self.fields_v1["f:spec"].get("f:renewTime").is_some()
+    }
 }
 
 impl From<WholeLease> for Lease {
     fn from(WholeLease { metadata: WholeMetadata { metadata, managed_fields }, spec }: WholeLease) -> Self {
-        let written_at =
-            managed_fields.into_iter().map(|managed| managed.time).max_by_key(Time::get).unwrap_or_default();
+        let renewals = managed_fields.into_iter().filter(ManagedTime::is_of_renewal);
+        let written_at = renewals.map(|managed| managed.time).max_by_key(Time::get).unwrap_or_default();
         Lease { metadata, spec, written_at }
     }
 }
@@ -528,7 +537,7 @@ pub struct LeaseSpec {
 mod tests {
     use serde_json::json;
 
-    use super::{Gap, GapCause, Kind, Snapshot};
+    use super::{Gap, GapCause, Kind, Lease, Snapshot};
     use crate::model::daemon_set::DaemonSet;
 
     #[test]
@@ -544,5 +553,18 @@ mod tests {
         assert_eq!(causes(None), [GapCause::NoneReturned]);
         let forbidden = GapCause::Forbidden("list nodes".to_owned());
         assert_eq!(causes(Some(forbidden.clone())), [forbidden]);
+    }
+
+    #[test]
+    fn a_lease_is_renewed_by_whoever_writes_the_time_and_not_by_an_annotation() {
+        let written = |minute: u8, fields: &serde_json::Value| json!({"time": format!("2026-03-01T12:0{minute}:00Z"), "fieldsV1": fields});
+        let entries = [
+            written(2, &json!({"f:spec": {"f:holderIdentity": {}, "f:renewTime": {}}})),
+            written(3, &json!({"f:metadata": {"f:annotations": {}}})),
+            written(4, &json!({"f:spec": {"f:holderIdentity": {}}})),
+        ];
+        let lease = json!({"metadata": {"name": "a", "managedFields": entries}, "spec": {"renewTime": "2026-03-01T12:01:00.000000Z"}});
+        let lease: Lease = serde_json::from_value(lease).unwrap();
+        assert_eq!(lease.renewed_at(), "2026-03-01T12:02:00Z".parse().ok());
     }
 }

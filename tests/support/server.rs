@@ -1,6 +1,7 @@
 //! A small HTTP server on 127.0.0.1 for faults that a real API server cannot be made to show.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::mem;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use tokio::net::TcpSocket;
 
 /// The type of an answer in JSON.
 pub const JSON: &str = "application/json";
@@ -181,9 +183,14 @@ pub fn fixture(name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Returns an address that nothing listens on.
+/// Returns an address that nothing listens on while this process runs.
 pub fn closed_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // A socket that was closed leaves its port to the server of another test.
+    mem::forget(socket);
+    address
 }
 
 /// Answers one request after the other until the client leaves.

@@ -29,7 +29,8 @@ fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
     let event = events.into_iter().find(|event| event.reason == reason).filter(|_| hold.is_in_force)?;
     let at = event.last_seen()?;
     let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
-    let is_last = Some(at) >= hold.since.max(replaced);
+    // The times of events have a resolution of seconds.
+    let is_last = hold.since.max(replaced).is_none_or(|changed| at.as_second() >= changed.as_second());
     let message = event.message.rsplit_once(RUN_BY).map_or(event.message.as_str(), |(message, _)| message);
     is_last.then(|| RunStop { at, message: message.trim_start_matches(begins).to_owned() })
 }
@@ -124,11 +125,15 @@ mod tests {
 
     #[test]
     fn a_hold_tells_why_its_last_run_has_stopped() {
-        for (at_time, created, is_told) in
-            [("11:45:00", "11:40:00", true), ("11:45:00", "11:50:00", false), ("11:20:00", "11:10:00", false)]
-        {
+        for (at_time, created, is_told) in [
+            ("11:45:00", "11:40:00", true),
+            ("11:45:00", "11:50:00", false),
+            ("11:20:00", "11:10:00", false),
+            // In the second in which the hold began.
+            ("11:30:00", "11:10:00", true),
+        ] {
             let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
-                "kubectl-ds/held-since": "2026-03-01T11:30:00Z", "kubectl-ds/partition": "1"});
+                "kubectl-ds/held-since": "2026-03-01T11:30:00.4Z", "kubectl-ds/partition": "1"});
             let patch =
                 json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
             let pod = json!({"metadata": {"creationTimestamp": format!("2026-03-01T{created}Z")}});

@@ -419,6 +419,16 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
         return Reread::AnotherObject;
     }
     let planned = patch.applied_to(&before.object);
+    let another_change =
+        || (concurrent_edit::managers(&before.object, &now.object), changes(&before.object, &now.object));
+    // The name of the run is not among the displayed changes, but it tells which client replaces pods.
+    let (known, found) = (run_of(&before.object), run_of(&now.object));
+    let is_of_another_run = found != known && !planned.as_ref().is_ok_and(|planned| run_of(planned) == found);
+    // Nothing else writes such a name, whatever else is as planned.
+    if is_of_another_run && found.is_some() {
+        let (by, changes) = another_change();
+        return Reread::AnotherClient { by, changes };
+    }
     if let Ok(planned) = &planned {
         let is_written = |path: &str| has_change(path, planned, &now.object);
         let keeps_strategy = has_other_strategy(patch, planned, &now.object);
@@ -454,11 +464,8 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
             }
         }
     }
-    let changes = changes(&before.object, &now.object);
-    let by = concurrent_edit::managers(&before.object, &now.object);
-    // It is not among the displayed changes, but it tells which client replaces pods.
-    let (known, found) = (run_of(&before.object), run_of(&now.object));
-    if found != known && !planned.is_ok_and(|planned| run_of(&planned) == found) {
+    let (by, changes) = another_change();
+    if is_of_another_run {
         return Reread::AnotherClient { by, changes };
     }
     if changes.is_empty() {

@@ -549,16 +549,22 @@ fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_on
         found["metadata"]["annotations"]["kubectl-ds/run"] = run.into();
         found["metadata"]["generation"] = generation.into();
         found["spec"]["template"] = object(image, |_| {})["spec"]["template"].clone();
-        let script = Script::new(Err(Failed::OutcomeUnknown("lost")), vec![Ok(Some(found.clone()))]);
-        (found, carried_out(&script, &plan, &before, false).0)
+        let of =
+            |failed| carried_out(&Script::new(Err(failed), vec![Ok(Some(found.clone()))]), &plan, &before, false).0;
+        (of(Failed::OutcomeUnknown("lost")), of(Failed::Conflict("conflict")), found)
     };
-    let (object, application) = found("agent:2", "run 1", 1);
+    let (application, _, object) = found("agent:2", "run 1", 1);
     assert_eq!(application, Application::Kept(Kept::Template, object));
-    let (object, application) = found("mirror/agent:3", "run 1", 1);
+    let (application, _, object) = found("mirror/agent:3", "run 1", 1);
     assert_eq!(application, Application::Applied(object));
-    assert_eq!(found("agent:2", "run 2", 1).1, Application::Unknown("lost"));
+    // Another client has done the same, or something else.
+    for image in ["agent:2", "agent:3"] {
+        let (lost, conflict, _) = found(image, "run 2", 1);
+        assert_eq!(lost, Application::Unknown("lost"));
+        assert!(matches!(conflict, Application::Refused(StepRefusal::Changed { .. })), "{conflict:?}");
+    }
     // Somebody has changed it after this run.
-    assert_eq!(found("mirror/agent:3", "run 1", 2).1, Application::Unknown("lost"));
+    assert_eq!(found("mirror/agent:3", "run 1", 2).0, Application::Unknown("lost"));
 }
 
 /// A record of the pace in an annotation does not change the pace.

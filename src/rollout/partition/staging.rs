@@ -48,7 +48,7 @@ pub(super) struct Running<'v, 'a> {
 /// Returns the stage that comes next; `hold` is that of the rollout, if it was begun.
 ///
 /// It follows from the nodes that are updated. A run that continues another one begins with the gates of the last stage whose nodes are
-/// all updated, because they may not have passed, unless the next stage was begun after them.
+/// all updated, because they may not have passed, unless the next stage was begun after them with the same template.
 ///
 /// # Errors
 ///
@@ -73,11 +73,15 @@ pub(super) fn running<'v, 'a>(
         .collect();
     let is_reached = |keep: &&IntOrPercent| old <= kept(**keep, desired);
     let reached = keeps.iter().take_while(is_reached).count();
+    // The gates were those of another template if it was changed since.
     let is_same = |hold: &&Hold| {
         let staged = hold.flags.as_ref().and_then(|flags| flags.staged.as_ref());
-        staged.is_some_and(|staged| staged.stages == staging.stages)
+        let is_older = |began| situation.rolled_out_at().is_some_and(|rolled_out| rolled_out <= began);
+        staged.is_some_and(|staged| staged.stages == staging.stages && is_older(staged.stage_began))
     };
-    let is_begun = hold.filter(is_same).and_then(|hold| hold.partition).is_some_and(|keep| old > kept(keep, desired));
+    // New nodes change how many are updated.
+    let is_begun =
+        hold.filter(is_same).and_then(|hold| hold.partition).is_some_and(|keep| keeps.get(reached) == Some(&keep));
     let number = match (staging.passed, reached) {
         (0, 0) => 0,
         (0, reached) if is_begun && reached < sizes.len() => reached,
@@ -239,6 +243,7 @@ mod tests {
             ("nothing is updated", &[][..], None, 0, "canary", "8", "n0 n8"),
             ("its client has died in the canary", &[0], Some(("8", Some(ALL))), 0, "canary", "8", "n8"),
             ("its client has died before the gates had passed", &[0, 8], Some(("8", Some(ALL))), 0, "canary", "8", ""),
+            ("nodes have joined since", &[0, 8], Some(("7", Some(ALL))), 0, "canary", "8", ""),
             ("its client has died in a stage", &[0, 8], Some(("70%", Some(ALL))), 0, "30%", "70%", "n1"),
             ("its client has died after it", &[0, 1, 8], Some(("70%", Some(ALL))), 0, "30%", "70%", ""),
             ("the gates have passed", &[0, 8], Some(("8", Some(ALL))), 1, "30%", "70%", "n1"),
@@ -260,6 +265,24 @@ mod tests {
             let found = one(updated, left, ALL, passed);
             assert_eq!(found, (stage.to_owned(), partition.to_owned(), nodes.to_owned()), "{situation}");
         }
+    }
+
+    /// New nodes have its pods, for which no gate was waited.
+    #[test]
+    fn another_template_begins_with_the_gates_of_the_canary() {
+        let mut snapshot = rollout(&[0, 8], Some(("70%", Some("canary,30%,100%"))));
+        let number = |snapshot: &Snapshot| {
+            let index = Index::new(snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let stages = plan(&situation, &request("canary,30%,100%", 0), None).unwrap().report.staged.unwrap().stages;
+            stages.iter().position(|stage| stage.state == StageState::Now)
+        };
+        assert_eq!(number(&snapshot), Some(1));
+        for revision in &mut snapshot.controller_revisions {
+            let created = if revision.hash() == "hash1" { "11:00:00" } else { "11:58:00" };
+            revision.metadata.creation_timestamp = serde_json::from_value(json!(at(created))).unwrap();
+        }
+        assert_eq!(number(&snapshot), Some(0));
     }
 
     /// New nodes may have updated more than a stage was to.

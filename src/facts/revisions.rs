@@ -388,8 +388,8 @@ fn most_available<'r, 'a: 'r>(
 /// After observing a generation, the controller has given the highest number to the revision of its template
 /// (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2). The revisions may have been read before that,
 /// so confirmation is needed: from the template, from the template generation that a revision copies from the
-/// DaemonSet's annotations when it is created, or from updated pods. A template that cannot be read, or with an unknown
-/// default, would not match.
+/// DaemonSet's annotations when it is created, or from updated pods. The template does not match if it cannot be read, or has an unknown
+/// default; if it differs otherwise, it is another one, whatever else says.
 fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: &[&Pod]) -> Option<usize> {
     let is_live =
         |revision: &Revision<'_>| revision.template.as_ref().is_ok_and(|template| template.same_meaning(live));
@@ -401,8 +401,10 @@ fn current(daemon_set: &DaemonSet, live: &Template, all: &[Revision<'_>], pods: 
         let hash = revision.object.hash();
         pods.iter().any(|pod| pod.revision_hash() == hash && daemon_pods::is_updated(daemon_set, None, pod))
     };
-    let is_confirmed =
-        |revision: &Revision<'_>| is_live(revision) || was_created_for_it(revision) || has_updated_pods(revision);
+    let may_be_live = |revision: &Revision<'_>| revision.template.as_ref().map_or(true, |it| it.may_be_same(live));
+    let is_confirmed = |revision: &Revision<'_>| {
+        is_live(revision) || may_be_live(revision) && (was_created_for_it(revision) || has_updated_pods(revision))
+    };
     let newest = all.first().filter(|_| daemon_set.is_observed());
     match newest {
         Some(newest) if is_confirmed(newest) => Some(0),
@@ -467,6 +469,31 @@ mod tests {
             let newest = found.all[0].object;
             let at = found.rolled_out_at(newest);
             assert_eq!(at, expected.map(at_time), "{revisions:?}");
+        }
+    }
+
+    /// Lists of different ages may say anything of its number, its generation and its pods.
+    #[test]
+    fn a_revision_with_another_template_is_not_the_current_one() {
+        let same = json!({});
+        let defaulted = json!({"spec": {"template": {"spec": {"setByANewerRelease": true}}}});
+        let started_again = json!({"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}});
+        let limited = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "agent", "image": "agent:2", "resources": {"limits": {"cpu": "1"}}, "command": ["run"]}]}}}});
+        for (image, patch, is_current) in [
+            ("agent:2", &same, true),
+            ("agent:2", &defaulted, true),
+            ("agent:1", &same, false),
+            ("agent:1", &defaulted, false),
+            ("mirror/agent:2", &started_again, false),
+            ("agent:3", &limited, false),
+        ] {
+            let world = world().revision_of_image("hash3", 3, image).daemon_set(patch.clone());
+            let pod = json!({"metadata": {"labels": {"controller-revision-hash": "hash3"}}});
+            let mut snapshot = world.node("n", json!({})).pod("agent-n", "n", pod).finish();
+            snapshot.controller_revisions.remove(0);
+            let found = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            assert_eq!(found.current().is_some(), is_current, "{image} {patch}");
         }
     }
 

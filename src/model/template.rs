@@ -59,12 +59,31 @@ impl Template {
         self.meaning() == other.meaning()
     }
 
+    /// Returns whether two templates may mean the same to a release whose defaults are unknown here: one has all fields of the other.
+    pub fn may_be_same(&self, other: &Template) -> bool {
+        let (one, other) = (&self.meaning().1, &other.meaning().1);
+        has_all(one, other) || has_all(other, one)
+    }
+
     fn meaning(&self) -> &(u64, Value) {
         self.meaning.get_or_init(|| {
             let (arranged, mut hasher) = (arranged(&PodTemplateSpec, &self.normal()), DefaultHasher::new());
             arranged.hash(&mut hasher);
             (hasher.finish(), arranged)
         })
+    }
+}
+
+/// Returns whether a value has all fields of another one, with their values.
+fn has_all(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, part)| whole.get(name).is_some_and(|whole| has_all(whole, part)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| has_all(whole, part))
+        }
+        (whole, part) => whole == part,
     }
 }
 

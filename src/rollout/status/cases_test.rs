@@ -70,8 +70,9 @@ fn a_template_whose_revision_was_not_read_is_not_rolled_out() {
     assert_eq!(status(both.pod("agent-a", "a", old())).verdict, Verdict::Progressing);
 
     // A later API server may add defaults to the live template that the controller's revision lacks.
-    let unknown_defaults = without_revisions().revision_of_image("hash2", 2, "agent:1").pod("agent-a", "a", json!({}));
-    assert_eq!(status(unknown_defaults).verdict, Verdict::Complete);
+    let revision = || without_revisions().revision_of_image("hash2", 2, "agent:2").pod("agent-a", "a", json!({}));
+    let default = json!({"spec": {"template": {"spec": {"setByALaterServer": true}}}});
+    assert_eq!(status(revision().daemon_set(default)).verdict, Verdict::Complete);
 }
 
 /// Coverage counts a ready pod as available until it is deleted (`KUBECTL_DS_SEED=2000`, rollout 0).

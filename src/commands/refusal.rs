@@ -220,14 +220,15 @@ fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
 /// mistake the suspended one for the original.
 pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
     let name = name_of(before);
-    let restore = match key {
-        // With any other annotation of the hold, it counts as paused.
-        ORIGINAL_STRATEGY_ANNOTATION if Hold::of(now).is_none() => {
-            set::command(&name, SpecFields::of(before).different_from(SpecFields::of(now)))
-        }
-        _ => name.command(Subcommand::Resume),
-    };
-    CommandError { exit: Exit::OutcomeUnknown, ..error }
+    let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
+    // With any other annotation of the hold, it counts as paused.
+    let is_lost = key == ORIGINAL_STRATEGY_ANNOTATION && Hold::of(now).is_none();
+    let fields = SpecFields::of(before).different_from(SpecFields::of(now));
+    if is_lost && fields == SpecFields::default() {
+        return error.hint("the update strategy is as it was before this command, and no pod was replaced");
+    }
+    let restore = if is_lost { set::command(&name, fields) } else { name.command(Subcommand::Resume) };
+    error
         .hint("the update strategy is suspended all the same, and no pod was replaced")
         .hint(Fix::new("to restore it", restore))
 }
@@ -276,9 +277,12 @@ pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, k
     let Some(resumed) = resumed else { return error };
     let fields = SpecFields::of(&resumed).different_from(SpecFields::of(kept));
     // The hold has ended, but the strategy is not restored.
-    CommandError { exit: Exit::OutcomeUnknown, ..error }
-        .hint("the annotations that kept the original strategy were removed")
-        .hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields)))
+    let error = CommandError { exit: Exit::OutcomeUnknown, ..error }
+        .hint("the annotations that kept the original strategy were removed");
+    match fields == SpecFields::default() {
+        true => error,
+        false => error.hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields))),
+    }
 }
 
 /// Builds the error for a stage whose template admission drops, according to a dry run.

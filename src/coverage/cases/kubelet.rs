@@ -16,6 +16,10 @@ fn failed(status: Value) -> World {
     plain().pod("agent-x", "n", pod)
 }
 
+fn ended(time: &str) -> Value {
+    json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(time)}])
+}
+
 fn waiting(reason: &str, message: &str) -> World {
     plain().unready_pod(
         "agent-x",
@@ -140,6 +144,36 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl delete pod -n default agent-x",
         ),
         case("ended_pod_is_recreated", failed(json!({"phase": "Succeeded"})), (Failed, R::FailedPodBackoff), &[], ""),
+        case(
+            "ended_pod_is_left",
+            failed(json!({"phase": "Succeeded", "conditions": ended("11:30:00")})),
+            (Failed, R::FailedPodBackoff),
+            &["it ended 30m ago, and the controller has not recreated it"],
+            "kubectl delete pod -n default agent-x",
+        ),
+        case(
+            "failed_pod_is_left",
+            failed(json!({"reason": "DeadlineExceeded", "conditions": ended("06:00:00")})),
+            (Failed, R::FailedPodBackoff),
+            &["DeadlineExceeded", "it ended 6h ago, and the controller has not recreated it"],
+            "kubectl delete pod -n default agent-x",
+        ),
+        case(
+            "shut_down_node_is_up_again",
+            failed(
+                json!({"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}),
+            ),
+            (Failed, R::KubeletRejected),
+            &["shutting down; the controller recreates it within 15m"],
+            "",
+        ),
+        case(
+            "shut_down_node_is_up_again_for_long",
+            failed(json!({"reason": "Terminated", "conditions": ended("11:00:00")})),
+            (Failed, R::KubeletRejected),
+            &["it ended 60m ago, and the controller has not recreated it"],
+            "kubectl delete pod -n default agent-x",
+        ),
         case(
             "pod_was_evicted",
             failed(json!({"reason": "Evicted", "message": "The node was low on resource: memory. "})),

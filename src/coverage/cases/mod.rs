@@ -102,7 +102,7 @@ fn no_command_makes_an_outage_worse() {
                 || (words[1] == "ds" && ["coverage", "preview", "logs"].contains(&&*words[2]))
                 || match reason.code {
                     // The pod has failed, or never ran, and its node is eligible, so that it is recreated.
-                    ReasonCode::FailedPodBackoff | ReasonCode::UntoleratedNoSchedule => {
+                    ReasonCode::FailedPodBackoff | ReasonCode::KubeletRejected | ReasonCode::UntoleratedNoSchedule => {
                         words[1..3] == ["delete", "pod"]
                     }
                     ReasonCode::ServiceAccountMissing => words[1..3] == ["create", "serviceaccount"],

@@ -260,6 +260,28 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl get pod -o yaml -n default other-a",
         ),
         case(
+            "lesser_pod_does_not_end",
+            pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00")}, "status": {
+                    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}})),
+            (Pending, R::WaitingForPreemption),
+            &["preempted pod other-a is stuck terminating, 10m past its grace period", "its kubelet has not terminated it"],
+            "kubectl describe pod -n default other-a",
+        ),
+        case(
+            "lesser_pod_cannot_end_without_the_network_of_the_pod",
+            pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
+                .daemon_set(json!({"spec": {"template": {"spec": {"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00")}, "status": {
+                    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}}))
+                .event("Pod", "other-a", "FailedKillPod", "error killing pod: failed to \"KillPodSandbox\" for \"u\" with \
+                    KillPodSandboxError: \"rpc error: code = Unknown desc = failed to destroy network for sandbox: plugin type=\\\"cilium-cni\\\" \
+                    failed (delete): unable to connect to Cilium agent\"", "11:59:00"),
+            (Pending, R::WaitingForPreemption),
+            &["preempted pod other-a is stuck terminating", "unable to connect to Cilium agent"],
+            "kubectl get pods -A --field-selector 'spec.nodeName=n'",
+        ),
+        case(
             "lesser_pod_will_be_preempted",
             plain()
                 .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "600m"))

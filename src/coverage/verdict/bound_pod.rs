@@ -69,8 +69,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
     let (first, last) = if is_of_pod { (None, unreachable) } else { (unreachable, None) };
     let mut findings: Vec<Finding> = first.into_iter().collect();
     if pod.is_terminal() {
-        let ended =
-            evicted(pod).or_else(|| ended_by_shutdown(subject.controller, pod)).or_else(|| kubelet_rejected(pod));
+        let ended = evicted(pod).or_else(|| ended_by_shutdown(subject, node, pod)).or_else(|| kubelet_rejected(pod));
         let leaves = node.and_then(|node| node_health::leaving(subject.index.now(), node));
         let is_of_node = |finding: &Finding| finding.origin == Origin::Node;
         let ended = ended.map(|finding| match leaves.filter(|_| is_of_node(&finding)) {
@@ -189,28 +188,48 @@ fn is_of_disk(says: &str) -> bool {
 }
 
 /// Finds that the kubelet ended the pod because the node was shutting down: a pod whose containers end with 0 has succeeded then.
-fn ended_by_shutdown(controller: Controller, pod: &Pod) -> Option<Finding> {
+fn ended_by_shutdown(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<Finding> {
     let of_kubelet = pod.condition("DisruptionTarget").is_some_and(|it| it.message == SHUTDOWN);
     if !of_kubelet && pod.status.reason != "Terminated" {
         return None;
     }
     let message = Sentence::from("the kubelet ended the pod because the node was shutting down");
-    let finding = |message: Sentence, advice: &str| {
-        Finding::new(ReasonCode::KubeletRejected, message, advice.to_owned()).with_origin(Origin::Node)
-    };
-    Some(match (pod.status.phase.as_str(), controller) {
-        // `podsShouldBeOnNode` deletes a pod that has succeeded without backoff.
-        ("Succeeded", Controller::Kubernetes) => {
-            let message = message.words("; the controller deletes and recreates it");
-            finding(message, &format!("wait; if the pod remains, check {}", controller.program()))
-                .with_passing(Passing::AtStart)
-        }
-        ("Succeeded", Controller::Kruise) => {
-            let message = message.words(format!("; {} leaves it alone", controller.name()));
-            finding(message, "delete the pod: it is created again").with_command(delete_pod(pod))
-        }
-        _ => finding(message, "wait until the node is up again: the controller recreates the pod"),
-    })
+    if node.is_none_or(|node| node.not_ready().is_some()) && pod.status.phase == "Failed" {
+        let advice = "wait until the node is up again: the controller recreates the pod";
+        return Some(Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(Origin::Node));
+    }
+    Some(recreated(subject, pod, Finding::new(ReasonCode::KubeletRejected, message, "").with_origin(Origin::Node)))
+}
+
+/// How many seconds the controller may take to delete a pod that has ended: the longest backoff of one that has failed, 15 minutes, which
+/// `newDaemonSetController` sets (cmd/kube-controller-manager/app/apps.go, release 1.37.2), and some time to notice it.
+const LONGEST: i64 = 1020;
+
+/// Adds to a finding about a pod that has ended, whatever its containers do, when the controller recreates it, or that it has not.
+///
+/// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2, deletes one that has succeeded without backoff.
+fn recreated(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
+    let (controller, has_succeeded) = (subject.controller, pod.status.phase == "Succeeded");
+    let Finding { message, .. } = finding;
+    let finding = |message: Sentence, advice: String| Finding { message, advice: advice.into(), ..finding };
+    if has_succeeded && controller == Controller::Kruise {
+        let message = message.words(format!("; {} leaves it alone", controller.name()));
+        return finding(message, "delete the pod: it is created again".to_owned()).with_command(delete_pod(pod));
+    }
+    let ago = ended_at(pod).map(|at| seconds_between(at, subject.index.now()));
+    if let Some(ago) = ago.filter(|ago| *ago > LONGEST) {
+        let message = message.words("; it ended ").age(ago).words(" ago, and the controller has not recreated it");
+        let advice = format!("delete the pod; if no other one is created, {}", controller.check().advice);
+        return finding(message, advice).with_command(delete_pod(pod));
+    }
+    match has_succeeded {
+        true => finding(
+            message.words("; the controller deletes and recreates it"),
+            format!("wait; if the pod remains, check {}", controller.program()),
+        )
+        .with_passing(Passing::AtStart),
+        false => finding(message.words("; the controller recreates it within 15m"), "wait".to_owned()),
+    }
 }
 
 pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
@@ -292,18 +311,8 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
 /// Finds a pod that has failed or succeeded and was not deleted yet.
 fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Finding {
     if pod.status.phase == "Succeeded" {
-        let finding = |message: &str, advice: &str| Finding::new(ReasonCode::FailedPodBackoff, message, advice);
-        return match subject.controller {
-            Controller::Kubernetes => finding(
-                "the pod has succeeded; the controller deletes and recreates it",
-                "use containers that keep running",
-            ),
-            Controller::Kruise => {
-                let message = format!("the pod has succeeded, and {} leaves it alone", subject.controller.name());
-                let advice = "use containers that keep running, and delete the pod: it is created again";
-                finding(&message, advice).with_command(delete_pod(pod))
-            }
-        };
+        // Containers that end are restarted: only a kubelet that is told to ends such a pod.
+        return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, "the pod has succeeded", ""));
     }
     let mut message = Sentence::from("the pod has failed");
     if let Some(end) = containers::last_end(pod) {
@@ -315,11 +324,16 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
         }
         message = message.words(")");
     }
-    if let Some(at) = failed_at(pod) {
-        message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
+    let single = node.and_then(|node| Some((node, single_pod_node(node)?)));
+    if let Some(at) = ended_at(pod) {
+        let ago = seconds_between(at, subject.index.now());
+        if ago > LONGEST && single.is_none() {
+            return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, message, ""));
+        }
+        message = message.words(" ").age(ago).words(" ago");
     }
     let message = message.words("; the controller waits up to 15m before it recreates it");
-    if let Some((node, single)) = node.and_then(|node| Some((node, single_pod_node(node)?))) {
+    if let Some((node, single)) = single {
         return single
             .told(Finding::new(ReasonCode::FailedPodBackoff, message, ""), node)
             .with_command(edit(subject.daemon_set));
@@ -328,8 +342,8 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     Finding::new(ReasonCode::FailedPodBackoff, message, advice).with_command(delete_pod(pod))
 }
 
-/// Returns when a pod failed: the last change of its conditions.
-fn failed_at(pod: &Pod) -> Option<Timestamp> {
+/// Returns when a pod ended: the last change of its conditions. One that the kubelet rejects has none.
+fn ended_at(pod: &Pod) -> Option<Timestamp> {
     pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get()).max()
 }
 

@@ -359,6 +359,12 @@ pub fn crash_looping(
     };
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
+        // Without its events, nothing tells whether the kubelet has ended it.
+        true if container.liveness_probe.is_some() && subject.index.events_about("Pod", &pod.metadata).is_empty() => (
+            "check its liveness probe, which may have ended it, and command and args: it must not end by itself; read the log"
+                .to_owned(),
+            Some(command),
+        ),
         true => ("its command must not end: check command and args, and read the log".to_owned(), Some(command)),
         false if said.is_some_and(|said| looks_up_cluster_names(subject, pod, said)) => {
             (CLUSTER_DNS.to_owned(), Some(edit(subject.daemon_set)))

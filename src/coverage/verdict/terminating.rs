@@ -50,7 +50,11 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
     if let Some(disruption) = disruption(pod) {
         message = message.words(" (").value(disruption).words(")");
     }
-    Some(Finding::new(ReasonCode::Terminating, message, "wait; the pod is recreated once it is deleted"))
+    let advice = match subject.terminating_namespace() {
+        Some(_) => "no action needed: no pod is recreated, because the namespace is being deleted",
+        None => "wait; the pod is recreated once it is deleted",
+    };
+    Some(Finding::new(ReasonCode::Terminating, message, advice))
 }
 
 fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
@@ -134,16 +138,24 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         .with_command(describe_pod(pod))
 }
 
-/// Finds that a pod waits for one that it preempts, and that a finalizer holds beyond its grace period.
-pub fn held_victim(subject: &Subject, victim: &Pod) -> Option<Finding> {
-    let deadline = victim.metadata.deletion_timestamp.get()?;
-    let is_held = !victim.metadata.finalizers.is_empty() && is_overdue(subject, victim);
-    is_held.then(|| {
-        let stuck = stuck_terminating(subject, None, victim, deadline);
-        let message = Sentence::from("the scheduler has nominated the node for the pod, but preempted ");
-        let held = Finding { code: ReasonCode::WaitingForPreemption, message: message.then(stuck.message), ..stuck };
-        held.with_origin(Origin::Time).with_passing(Passing::InTime)
-    })
+/// Finds that a pod waits for one that it preempts, and that is still there past its grace period.
+pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Finding> {
+    let deadline = victim.metadata.deletion_timestamp.get().filter(|_| is_overdue(subject, victim))?;
+    let stuck = stuck_terminating(subject, Some(node), victim, deadline);
+    let message =
+        Sentence::from("the scheduler has nominated the node for the pod, but preempted ").then(stuck.message);
+    let events = subject.index.events_about("Pod", &victim.metadata);
+    let is_of_network = |event: &Event| event.reason == "FailedKillPod" && of_network(&event.message).is_some();
+    let waits_for_own_network = subject.daemon_set.installs_network() && events.into_iter().any(is_of_network);
+    let advice = match waits_for_own_network {
+        true => "force-delete that pod if its containers have ended: its network can only be removed with the plugin that this DaemonSet \
+                 installs, which waits for its place"
+            .into(),
+        false => stuck.advice,
+    };
+    let command = stuck.command;
+    let finding = Finding { command, ..Finding::new(ReasonCode::WaitingForPreemption, message, advice) };
+    Some(finding.with_origin(Origin::Time).with_passing(Passing::InTime))
 }
 
 /// Returns what disrupts the pod, if a condition tells.

@@ -216,8 +216,8 @@ fn waiting_for_preemption(subject: &Subject, node: &Node, pod: &Pod) -> Option<F
     if certain.is_empty() && fits_now(subject.index, node, pod) == Some(true) {
         return Some(Finding::new(ReasonCode::WaitingForPreemption, message, "wait until the pod is bound"));
     }
-    if let Some(held) = certain.iter().find_map(|victim| terminating::held_victim(subject, victim.pod)) {
-        return Some(held);
+    if let Some(stuck) = certain.iter().find_map(|victim| terminating::stuck_victim(subject, node, victim.pod)) {
+        return Some(stuck);
     }
     let message = message.words(", and waits for ");
     let message = if certain.is_empty() {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::finding::{Finding, edit};
+use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::limit_range;
 use super::near_miss;
 use super::pod_security;
@@ -255,7 +255,15 @@ fn service_account_missing(refused: Refused<'_>) -> Option<Finding> {
             _ => "create it with its role bindings, or correct serviceAccountName",
         },
     );
+    let finding = match name {
+        "default" => finding,
+        _ => finding.with_origin(of_object("ServiceAccount", name)),
+    };
     Some(finding.with_command(Command::kubectl(&["create", "serviceaccount"]).namespace(namespace).name(name)))
+}
+
+fn of_object(kind: &'static str, name: &str) -> Origin {
+    Origin::Template(TemplatePart::Object { kind, name: name.to_owned(), key: None })
 }
 
 /// Finds a secret that the service account does not list, although its annotation `kubernetes.io/enforce-mountable-secrets` demands it.
@@ -275,7 +283,8 @@ fn priority_class_missing(refused: Refused<'_>) -> Option<Finding> {
     let known = refused.snapshot.priority_classes.iter().map(|class| class.metadata.name.as_str());
     let near = near_miss::near_name(class, known);
     let message = format!("priorityclass {class} not found");
-    Some(class_missing(refused, ReasonCode::PriorityClassMissing, message, "priorityClassName", near))
+    let missing = class_missing(refused, ReasonCode::PriorityClassMissing, message, "priorityClassName", near);
+    Some(missing.with_origin(of_object("PriorityClass", class)))
 }
 
 fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
@@ -286,7 +295,8 @@ fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
     let known = refused.snapshot.runtime_classes.iter().map(|class| class.metadata.name.as_str());
     let near = near_miss::near_name(class, known);
     let message = format!("runtimeclass {class} not found");
-    Some(class_missing(refused, ReasonCode::RuntimeClassMissing, message, "runtimeClassName", near))
+    let missing = class_missing(refused, ReasonCode::RuntimeClassMissing, message, "runtimeClassName", near);
+    Some(missing.with_origin(of_object("RuntimeClass", class)))
 }
 
 /// Finds a class that does not exist, and the one that was likely meant.

@@ -72,7 +72,12 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
         // A policy or a limit may be as new as the revision: only the API server can tell.
-        () if is_refused && !situation.another_is_admitted() => return None,
+        () if is_refused
+            && !situation.another_is_admitted()
+            && !lack_what_others_do_not_name(situation, &of_current) =>
+        {
+            return None;
+        }
         // What does not start finds nothing otherwise than before: something else has taken its place.
         () if situation.only_restarts() && of_current.iter().all(is_unbound) => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
@@ -102,6 +107,20 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         on,
         raised_requests,
     })
+}
+
+/// Returns whether pods are refused for an object that the revision to roll back to does not refer to, and nobody knows of another
+/// refusal of that.
+fn lack_what_others_do_not_name(situation: &Situation<'_>, refused: &[&RolloutNode<'_>]) -> bool {
+    let Some((target, _)) = situation.revisions.target() else { return false };
+    let is_admitted = situation.index.snapshot.is_admitted(situation.daemon_set, target.object.hash());
+    let is_named_by_current = |node: &&RolloutNode<'_>| {
+        let origin = node.origin();
+        origin.is_some_and(|origin| {
+            matches!(origin, Origin::Template(TemplatePart::Object { .. })) && !situation.has_in_common(origin)
+        })
+    };
+    is_admitted != Some(false) && refused.iter().all(is_named_by_current)
 }
 
 /// A node that joined less than this many seconds before the rollout may never have had an available pod.

@@ -23,7 +23,7 @@ const SCHEDULER: &str = "kube-scheduler";
 
 /// Returns the advice to check whether the default scheduler runs.
 pub(crate) fn check_scheduler() -> Fix {
-    let lease = Command::kubectl(&["get", "lease"]).namespace("kube-system").name(SCHEDULER);
+    let lease = Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name(SCHEDULER);
     Fix::new("check that kube-scheduler is running", lease)
 }
 
@@ -97,10 +97,12 @@ fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
     snapshot.leases.iter().find(is_its)
 }
 
+/// Returns when a lease was last renewed if it has expired by the server's clock, which a proxy may misstate, and by this machine's.
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
     let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.now) > duration + LEASE_SLACK).then_some(renewed)
+    let ahead = snapshot.clock_difference.as_secs().max(0);
+    (seconds_between(renewed, snapshot.now).saturating_sub(ahead) > duration + LEASE_SLACK).then_some(renewed)
 }
 
 #[cfg(test)]
@@ -130,10 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn a_date_that_is_ahead_makes_no_controller_silent() {
+        for (ahead, is_silent) in [(0, true), (60, true), (600, false), (-600, true)] {
+            let mut snapshot = world().finish();
+            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": at("11:55:00"), "leaseDurationSeconds": 15}});
+            snapshot.leases.push(from_value(lease).unwrap());
+            snapshot.clock_difference = jiff::SignedDuration::from_secs(ahead);
+            assert_eq!(Controller::Kubernetes.silent_since(&snapshot).is_some(), is_silent, "{ahead}");
+        }
+    }
+
+    #[test]
     fn a_lease_that_the_api_server_has_just_written_is_renewed_whatever_the_clock_of_its_holder() {
         for (written, is_silent) in [(Some("11:59:50"), false), (Some("11:50:00"), true), (None, true)] {
             let mut snapshot = world().finish();
-            let managed = written.map(|time| json!([{"manager": "kube-controller-manager", "time": at(time)}]));
+            let managed = written.map(|time| json!([{"time": at(time), "fieldsV1": {"f:spec": {"f:renewTime": {}}}}]));
             let lease = json!({
                 "metadata": {"name": "kube-controller-manager", "namespace": "kube-system", "managedFields": managed},
                 "spec": {"renewTime": at("11:40:00"), "leaseDurationSeconds": 15},

@@ -17,6 +17,13 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
         let (alike, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_alike);
         let lead = match first.attempt {
             Attempt::CreatePods => created(first).to_owned(),
+            Attempt::DeletePods => match first.obstacle {
+                Some(_) => {
+                    "the API server refused to delete pods, which are not deleted as long as the control plane is down"
+                }
+                None => "the API server refused to delete pods; the controller tries again now",
+            }
+            .to_owned(),
             Attempt::StartContainer => format!("{} in CrashLoopBackOff{}", count(alike.len(), "pod"), obstacle(first)),
             Attempt::PullImage => format!("{} in ImagePullBackOff{}", count(alike.len(), "pod"), obstacle(first)),
             Attempt::ReplaceFailedPod => format!("{}{}", count(alike.len(), "failed pod"), obstacle(first)),

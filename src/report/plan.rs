@@ -194,6 +194,8 @@ pub struct Backoff {
 pub enum Attempt {
     /// The controller creates pods that were refused.
     CreatePods,
+    /// The controller deletes pods whose deletion was refused.
+    DeletePods,
     /// The kubelet starts a container that has ended.
     StartContainer,
     /// The kubelet pulls an image.

@@ -16,6 +16,7 @@ use crate::report::age::{format_age, seconds_between};
 use crate::report::partition::GateFailure;
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::ReasonCode;
+use crate::rollout::situation::Situation;
 
 /// The annotations with which OpenKruise Rollouts marks a DaemonSet that it stages.
 const KRUISE_ROLLOUTS: [&str; 2] =
@@ -188,6 +189,29 @@ pub(crate) fn controller_down_warnings(facts: &Facts<'_>) -> impl Iterator<Item 
     deleting(facts).into_iter().chain(down).chain(unscheduled)
 }
 
+/// Returns the same, and warns if nodes wait for the scheduler whose lease has not expired yet.
+pub(super) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = controller_down_warnings(before).collect();
+    let is_known = warnings.iter().any(|warning| warning.code == WarningCode::SchedulerDown);
+    if !is_known && uses_default_scheduler(before.daemon_set) && waits_for_scheduler(before) {
+        warnings.push(scheduler_down(""));
+    }
+    warnings
+}
+
+/// How many seconds a scheduler may take that is busy.
+const SCHEDULED: i64 = 30;
+
+/// Returns whether pods wait for a scheduler.
+pub(super) fn waits_for_scheduler(before: &Situation<'_>) -> bool {
+    let is_late = |since| !before.is_recent(since, SCHEDULED);
+    before.nodes.iter().any(|node| node.code() == Some(ReasonCode::SchedulerSilent) && is_late(node.since))
+}
+
+fn uses_default_scheduler(daemon_set: &DaemonSet) -> bool {
+    matches!(daemon_set.spec.template.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
+}
+
 fn scheduler_down(why: &str) -> Warning {
     let message = format!("kube-scheduler seems to be down{why}: until it runs, no new pod is placed");
     Warning { fix: Some(check_scheduler()), ..Warning::new(WarningCode::SchedulerDown, message) }
@@ -196,10 +220,9 @@ fn scheduler_down(why: &str) -> Warning {
 /// Returns why failing gates prove nothing about the revision, and a rollback would not progress either: the controller
 /// is down, or no scheduler handles the new pods.
 pub(crate) fn controller_down_warning(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
-    let template = facts.daemon_set.spec.template.spec.scheduler_name.as_str();
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
-    let is_default = matches!(template, "" | DEFAULT_SCHEDULER);
-    let is_unscheduled = is_default && !failures.is_empty() && failures.iter().all(is_unseen);
+    let is_unscheduled =
+        uses_default_scheduler(facts.daemon_set) && !failures.is_empty() && failures.iter().all(is_unseen);
     controller_down_warnings(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
 }
 

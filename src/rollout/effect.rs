@@ -33,13 +33,16 @@ pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
 
 /// Computes the effect of changing a DaemonSet to `after`, with another template; `hash` is that of its revision, empty
 /// if there is none yet. For an Advanced DaemonSet, whose controller is not simulated, it only covers the nodes, and is
-/// `None` if they stay the same.
+/// `None` if they stay the same, and for any DaemonSet that is being deleted.
 pub(super) fn template_effect(
     before: &Facts<'_>,
     after: &DaemonSet,
     hash: &str,
     is_same_template: bool,
 ) -> Option<Effect> {
+    if before.daemon_set.metadata.is_terminating() {
+        return None;
+    }
     let facts = Facts::new(before.index, after);
     let (mut nodes_gained, nodes_lost) = nodes_gained_and_lost(before, &facts);
     if after.flavor() == Flavor::Advanced {

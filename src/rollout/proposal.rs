@@ -164,7 +164,7 @@ pub(super) fn propose_template(
     let written = if to.is_some() { Written::Template(&template) } else { Written::Restart(&template) };
     warnings.extend(change_warnings::managers(daemon_set, written));
     warnings.extend(to.and_then(|_| change_warnings::last_applied(daemon_set, &template)));
-    warnings.extend(change_warnings::controller_down_warnings(before));
+    warnings.extend(change_warnings::down_warnings(before));
     warnings.extend(change_warnings::obstacles(daemon_set, to.is_none()));
     let adopted = before.coverage.concerns.iter().find(|concern| concern.code == ReasonCode::AdoptedPods);
     let adopted = adopted.map(|concern| Warning::new(WarningCode::AdoptedPods, concern.message.clone()));

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::change_warnings;
+use super::change_warnings::{self, waits_for_scheduler};
 use super::new_pods::not_asked;
 use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::failing_revision;
 use super::situation::suspect::suspect;
-use super::situation::{RolloutNode, Situation};
+use super::situation::Situation;
 use crate::coverage::{creation_refusal, refusal_reason};
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::node::Node;
@@ -19,7 +19,6 @@ use crate::plan::Plan;
 use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Attempt, Backoff, Obstacle, PlanKind, PodOnNode, Warning, WarningCode};
-use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::SuspectKind;
 use crate::scheduling::daemon_pods::NodePods;
 
@@ -46,12 +45,19 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let daemon_set = before.daemon_set;
     let mut backoffs = Vec::new();
     let hopeless = no_new_pods(before);
+    // OpenKruise's controller may have another limit, and one that is down has none.
+    let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(Obstacle::ControlPlaneDown);
+    let of_controller = |attempt: Attempt, refused: Option<Timestamp>, obstacle: Option<Obstacle>| {
+        let latest = refused.filter(|_| has_limit).and_then(|at| at.checked_add(LONGEST_DELAY).ok());
+        Backoff { attempt, pod: None, next: None, latest, obstacle }
+    };
     if before.creation_is_refused() {
-        // OpenKruise's controller may have another limit, and one that is down has none.
-        let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(Obstacle::ControlPlaneDown);
-        let refused = before.last_event("FailedCreate").filter(|_| has_limit);
-        let latest = refused.and_then(|at| at.checked_add(LONGEST_DELAY).ok());
-        backoffs.push(Backoff { attempt: Attempt::CreatePods, pod: None, next: None, latest, obstacle: hopeless });
+        backoffs.push(of_controller(Attempt::CreatePods, before.last_event("FailedCreate"), hopeless));
+    }
+    if let Some(refused) = before.deletion_refusal() {
+        // Whether the API server still refuses is not known.
+        let obstacle = hopeless.filter(|obstacle| *obstacle == Obstacle::ControlPlaneDown);
+        backoffs.push(of_controller(Attempt::DeletePods, refused.last_seen(), obstacle));
     }
     for (node, pods) in before.nodes() {
         for (pod, (attempt, next)) in pods.pods.iter().filter_map(|pod| Some((*pod, backs_off(pod)?))) {
@@ -85,11 +91,12 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     proposal.planned(report)
 }
 
-/// Returns whether the controller may be waiting to create pods: some were refused or are missing, or that is unknown.
+/// Returns whether the controller may be waiting to create or delete pods: some were refused or are missing, or that is unknown.
 fn may_wait(before: &Situation<'_>) -> bool {
     let is_known = before.is_known && before.knows(Kind::Events);
     !is_known
         || before.creation_is_refused()
+        || before.deletion_refusal().is_some()
         || before.eligible().any(|node| node.updated.is_none() && node.old.is_none())
 }
 
@@ -114,13 +121,11 @@ fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
 
 /// Returns why no new pod is created or starts, on any node.
 fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
-    // A scheduler may take a moment.
-    let waits_for_scheduler =
-        |node: &RolloutNode<'_>| node.code() == Some(ReasonCode::SchedulerSilent) && !before.passes(node);
-    let is_scheduler_silent = || before.nodes.iter().any(waits_for_scheduler);
     match () {
         () if before.controller_silent_since().is_some() => Some(Obstacle::ControlPlaneDown),
-        () if before.scheduler_silent_since().is_some() || is_scheduler_silent() => Some(Obstacle::ControlPlaneDown),
+        () if before.scheduler_silent_since().is_some() || waits_for_scheduler(before) => {
+            Some(Obstacle::ControlPlaneDown)
+        }
         () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
         () => None,
     }
@@ -209,7 +214,7 @@ fn latest(
             let created = pod.metadata.creation_timestamp.get().filter(|_| is_replaced);
             created?.checked_add(LONGEST_DELAY_OF_FAILED_PODS).ok()
         }
-        Attempt::ReplaceFailedPod | Attempt::CreatePods => None,
+        Attempt::ReplaceFailedPod | Attempt::CreatePods | Attempt::DeletePods => None,
     }
 }
 
@@ -318,6 +323,20 @@ mod tests {
                 (start, "stays", Some(Obstacle::NotRecreated)),
             ]
         );
+    }
+
+    /// The policy may be gone.
+    #[test]
+    fn the_controller_tries_refused_deletions_again() {
+        let message =
+            "Error deleting: pods \"agent-n\" is forbidden: ValidatingAdmissionPolicy 'protect' denied request";
+        let world = || world().node("n", json!({})).pod("agent-n", "n", json!({}));
+        assert_eq!(planned(world()).1, []);
+        let refused = || world().event("DaemonSet", "agent", "FailedDelete", message, "11:58:00");
+        assert_eq!(planned(refused()).1, [(Attempt::DeletePods, String::new(), None)]);
+        let snapshot = refused().finish();
+        let index = Index::new(&snapshot);
+        assert_eq!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.steps.len(), 1);
     }
 
     #[test]

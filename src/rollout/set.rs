@@ -153,7 +153,7 @@ pub(super) fn propose<'s, 'a>(
         warnings.extend(proposal.pace_warnings(&effect));
         warnings.extend(change_warnings::managers(daemon_set, Written::Fields(&paths)));
         warnings.extend(change_warnings::last_applied_fields(daemon_set, &values));
-        warnings.extend(change_warnings::controller_down_warnings(before));
+        warnings.extend(change_warnings::down_warnings(before));
         warnings.extend(changed.revision_history_limit.and_then(|_| change_warnings::no_history(&proposal.after)));
     }
     let mut report = ChangePlan { why: why(request.fields, changed), warnings, ..proposal.report(PlanKind::SetPlan) };
@@ -161,9 +161,16 @@ pub(super) fn propose<'s, 'a>(
         let budgets_matter = proposal.changes_strategy() && effect.after.is_some_and(|pace| !pace.surges);
         report.incomplete = proposal.unread(budgets_matter);
         // A change that only removes the record of the original pace is not undone.
-        let back = || Fix::new("to undo", revert(&report.daemon_set, current, changed, daemon_set));
+        let keeps_pace = current.strategy_type == Some(StrategyType::OnDelete)
+            && changed.strategy_type.is_some()
+            && (changed.max_surge.is_some() || changed.max_unavailable.is_some());
+        let advice = match keeps_pace {
+            true => "to undo, except for maxSurge and maxUnavailable, which OnDelete does not use",
+            false => "to undo",
+        };
+        let back = || Fix::new(advice, revert(&report.daemon_set, current, changed, daemon_set));
         report.revert = (changed != SpecFields::default()).then(back);
-        report.effect = Some(effect);
+        report.effect = Some(effect).filter(|_| !daemon_set.metadata.is_terminating());
     }
     Ok((proposal, report))
 }
@@ -256,7 +263,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{SetRefusal, SetRequest, SurgePods, set};
-    use crate::coverage::test_support::{World, world};
+    use crate::coverage::test_support::{World, at, world};
     use crate::facts::index::Index;
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
@@ -574,6 +581,28 @@ mod tests {
             let plan = planned(world(strategy.clone()), &SetRequest { force: true, ..request }).unwrap();
             let is_warned_of = codes(&plan).contains(&WarningCode::CreationRefused);
             assert_eq!(is_warned_of, expected, "{strategy} {request:?}");
+        }
+    }
+
+    /// Its controller replaces no pods, whatever the pace.
+    #[test]
+    fn a_change_of_what_is_being_deleted_has_no_effect() {
+        let world = || rollout(&json!({"maxUnavailable": 1}), ["old"; 8]);
+        assert!(planned(world(), &unavailable("2")).unwrap().effect.is_some());
+        let deleted = json!({"metadata": {"deletionTimestamp": at("11:59:00")}});
+        let plan = planned(world().daemon_set(deleted), &unavailable("2")).unwrap();
+        assert_eq!(plan.effect, None);
+        assert!(codes(&plan).contains(&WarningCode::Deleting));
+    }
+
+    /// Its lease may expire later.
+    #[test]
+    fn a_scheduler_that_pods_wait_for_is_warned_of() {
+        for (says, is_told) in [("", true), ("0/9 nodes are available: 1 Insufficient cpu.", false)] {
+            let world = rollout(&json!({"maxUnavailable": 1}), ["old"; 8]).node("z", json!({}));
+            let created = json!({"metadata": {"creationTimestamp": at("11:59:20")}});
+            let plan = planned(world.pending_pod("agent-z", "z", says, created), &unavailable("2")).unwrap();
+            assert_eq!(codes(&plan).contains(&WarningCode::SchedulerDown), is_told, "{says}");
         }
     }
 

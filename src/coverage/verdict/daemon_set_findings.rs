@@ -52,7 +52,8 @@ fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
         let command = Command::kubectl(&["get", "clusterrole,clusterrolebinding"]).name(role);
         return Some(Finding::new(ReasonCode::DeletionRefused, message, advice).with_command(command));
     }
-    let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then";
+    let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then; \
+                  `retry` makes the controller try again at once";
     let kinds = "validatingadmissionpolicies,validatingwebhookconfigurations";
     let finding = Finding::new(ReasonCode::DeletionRefused, message, advice);
     Some(finding.with_command(Command::kubectl(&["get", kinds])))

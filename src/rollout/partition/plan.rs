@@ -153,7 +153,9 @@ impl StageRequest {
             NewTemplate::Live => revisions.proven_not_rolled_back().map(|(revision, _)| revision.number()),
             // A new template replaces the present one, which may be what fails, or what only the nodes of another stage have.
             _ => {
-                let current = || revisions.current().filter(|current| revisions.doubt(current).is_none());
+                let is_other = |it: &&Revision<'_>| it.template.as_ref().is_ok_and(|old| !old.same_meaning(new));
+                let has_no_doubt = |current: &&Revision<'_>| revisions.doubt(current).is_none();
+                let current = || revisions.current().filter(is_other).filter(has_no_doubt);
                 let back_to = revisions.proven_besides(new).map(|(revision, _)| revision).or_else(current);
                 back_to.map(Revision::number).filter(|number| self.template != NewTemplate::Revision(*number))
             }
@@ -647,7 +649,7 @@ fn warnings(
     template: Option<&Template>,
 ) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
-    let mut warnings: Vec<Warning> = change_warnings::controller_down_warnings(proposal.before).collect();
+    let mut warnings: Vec<Warning> = change_warnings::down_warnings(proposal.before);
     warnings.extend(who_puts_back(daemon_set, Some(keep)));
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {

@@ -116,7 +116,7 @@ fn status<'a>(
     let outdated = outdated(&situation);
     let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
     let is_known = verdict != Verdict::Unknown;
-    let replaces = verdict != Verdict::Deleting && is_known;
+    let replaces = verdict != Verdict::Deleting && is_known && situation.terminating_namespace().is_none();
     let problems = match verdict {
         Verdict::Deleting => Vec::new(),
         Verdict::Unknown => problems::problems_of_pods(&situation),

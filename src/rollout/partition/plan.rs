@@ -699,6 +699,7 @@ mod tests {
     use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::facts::revisions::Revisions;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::hold::{Hold, StageFlags};
     use crate::model::int_or_percent::IntOrPercent;
@@ -720,6 +721,26 @@ mod tests {
     fn planned(world: World, request: &StageRequest) -> Result<PlannedStage, StageRefusal> {
         let snapshot = world.finish();
         plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None)
+    }
+
+    /// Its last patch may have been refused, so that nothing but the hold is left.
+    #[test]
+    fn a_stage_that_has_updated_all_nodes_goes_back_to_no_revision_of_its_own_template() {
+        let of = |hash: &str| json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+        for (hash, image, expected) in
+            [("hash1", "agent:3", Some(1)), (CURRENT, "agent:3", Some(2)), (CURRENT, "agent:2", None)]
+        {
+            let world = world().revision_of_image("hash1", 1, "agent:1").node("n", json!({}));
+            let mut snapshot = world.revision_of_image(CURRENT, 2, "agent:2").pod("agent-n", "n", of(hash)).finish();
+            snapshot.controller_revisions.remove(0);
+            let template = NewTemplate::Images(vec![("agent".to_owned(), image.to_owned())]);
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            let new = crate::rollout::partition::template::template(&revisions, &template)
+                .unwrap()
+                .unwrap_or_else(|| revisions.live.clone());
+            let request = StageRequest { template, ..request(0) };
+            assert_eq!(request.back_to(&revisions, &new), expected, "{hash} {image}");
+        }
     }
 
     /// Nodes that are down are not eligible: the end of a stage of none would give the template to all of them.

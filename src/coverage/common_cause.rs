@@ -27,7 +27,7 @@ const THRESHOLD: f64 = 0.01;
 const LEAST_FAILING: usize = 3;
 
 /// Labels that name a node's pool; the first one present is used.
-const POOL_LABELS: [&str; 7] = [
+pub(super) const POOL_LABELS: [&str; 7] = [
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
     "kubernetes.azure.com/agentpool",

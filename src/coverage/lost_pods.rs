@@ -1,18 +1,41 @@
 //! Nodes that have lost their pod without a rollout: their labels were changed, or they were tainted.
+//!
+//! After an hour no event tells. What remains is the difference between nodes that are otherwise alike.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::common_cause::POOL_LABELS;
+use super::node_class::NodeClasses;
 use crate::facts::Facts;
+use crate::facts::node_removal::is_of_state;
+use crate::model::daemon_set::Flavor;
 use crate::model::event::Event;
-use crate::report::coverage::LostPods;
+use crate::model::node::{HOSTNAME, Node, Taint};
+use crate::model::startup_taint::is_startup;
+use crate::report::coverage::{LostPods, UnlikePool};
 use crate::report::fix::{Command, Fix};
+use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+use crate::scheduling::should_run::Eligibility;
+use crate::scheduling::taints::repels;
 
 /// How many seconds events are kept by default: `--event-ttl` of kube-apiserver.
 const EVENT_TTL: i64 = 3600;
 
+/// How many nodes of a pool must be eligible for each one that is not: a pool that is divided otherwise is so on purpose.
+const MOST: usize = 3;
+
+/// Returns which nodes have lost their pod, by events, or else are likely to have, because they are not eligible although most nodes
+/// of their pool are.
+pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
+    by_events(facts).or_else(|| unlike_pool(facts))
+}
+
 /// Returns how many pods the controller has deleted from nodes that are no longer eligible, according to events: pods
 /// that it deletes for other reasons are recreated. Those that a rollout has deleted are reported with it.
-pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
+fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     let since = facts.now().checked_sub(SignedDuration::from_secs(EVENT_TTL)).ok()?;
     let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
     let of = |reason: &str| {
@@ -36,7 +59,121 @@ pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
     let nodes = number(&deleted).saturating_sub(number(&created)).min(without_pod(false));
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
-    (nodes > 0).then(|| LostPods { nodes, at, fix: Fix::new("to see what has changed", changes) })
+    let fix = Fix::new("to see what has changed", changes);
+    (nodes > 0).then_some(LostPods { nodes, at: Some(at), unlike: None, fix })
+}
+
+/// Returns the nodes without a pod that are excluded by nothing but taints and missing labels, which most nodes of their pool do not
+/// have or have.
+fn unlike_pool(facts: &Facts<'_>) -> Option<LostPods> {
+    let Facts { index, daemon_set, .. } = facts;
+    // `coverage`, which shows why, has no Advanced DaemonSets.
+    let is_shown = daemon_set.flavor() == Flavor::Apps && !daemon_set.metadata.is_terminating();
+    if !is_shown || !index.knows_all_nodes() || !facts.pods_known {
+        return None;
+    }
+    let nodes = || facts.nodes().filter_map(|(node, pods)| Some((node?, pods)));
+    let tolerations = facts.daemon_pod.tolerations();
+    let is_apart = |node: &Node| node.spec.taints.iter().any(|it| is_intended(it) && repels(it, tolerations));
+    let excluded = nodes().filter(|(node, pods)| !pods.should_run() && pods.pods.is_empty() && !is_apart(node));
+    let excluded: Vec<&Node> = excluded.map(|(node, _)| node).collect();
+    if excluded.is_empty() {
+        return None;
+    }
+    let classes = NodeClasses::new(daemon_set);
+    let mut eligible: HashMap<u64, usize> = HashMap::new();
+    for (node, _) in nodes().filter(|(_, pods)| pods.should_run() && !pods.pods.is_empty()) {
+        *eligible.entry(pool_of(node, &classes)).or_default() += 1;
+    }
+    let mut pools: HashMap<u64, Vec<&Node>> = HashMap::new();
+    for node in excluded {
+        pools.entry(pool_of(node, &classes)).or_default().push(node);
+    }
+    let (mut others, mut names, mut by) = (0, BTreeSet::new(), BTreeSet::new());
+    for (pool, excluded) in pools {
+        let eligible = eligible.get(&pool).copied().unwrap_or_default();
+        // Only then is it worth to explain why.
+        if excluded.len() * MOST > eligible {
+            continue;
+        }
+        let why = excluded.iter().filter_map(|node| Some((*node, excluded_by(&facts.daemon_pod.explain(node))?)));
+        let (named, reasons): (Vec<&Node>, Vec<Vec<String>>) = why.unzip();
+        others += if named.is_empty() { 0 } else { eligible };
+        names.extend(named.iter().map(|node| node.metadata.name.as_str()));
+        by.extend(reasons.into_iter().flatten());
+    }
+    let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&daemon_set.metadata.namespace);
+    let coverage = coverage.flag("--node", *names.first()?).name(&daemon_set.metadata.name);
+    Some(LostPods {
+        nodes: names.len(),
+        at: None,
+        unlike: Some(UnlikePool {
+            others,
+            by: by.into_iter().collect(),
+            nodes: names.into_iter().map(str::to_owned).collect(),
+        }),
+        fix: Fix::new("if that is not intended, see what excludes them", coverage),
+    })
+}
+
+/// Returns whether a taint is for the role of a node, or passes by itself.
+fn is_intended(taint: &Taint) -> bool {
+    is_of_state(taint) || is_startup(&taint.key) || taint.key.starts_with("node-role.kubernetes.io/")
+}
+
+/// Returns the taints and the missing labels that exclude a node; `None` if anything else does, or something that is intentional or
+/// passes by itself: a role, the state of a node, an opt-out.
+fn excluded_by(eligibility: &Eligibility) -> Option<Vec<String>> {
+    let mut by = Vec::new();
+    for outcome in eligibility.taints.iter().filter(|outcome| outcome.is_untolerated()) {
+        if is_intended(&outcome.taint) {
+            return None;
+        }
+        by.push(format!("taint {}", outcome.taint));
+    }
+    for check in eligibility.node_selector.iter().filter(|check| !check.matches) {
+        if check.actual.is_some() {
+            return None;
+        }
+        by.push(format!("no label {}={}", check.key, check.wanted));
+    }
+    match &eligibility.affinity {
+        AffinityOutcome::NotSet | AffinityOutcome::Matches { .. } => {}
+        AffinityOutcome::NoTerms => return None,
+        AffinityOutcome::NoMatch { terms } => {
+            // One label is enough for one of the terms.
+            let missing = terms.iter().find_map(|term| match term {
+                TermOutcome::Mismatch { failing, .. } => match failing.as_slice() {
+                    [one] if !one.field && one.actual.is_none() && matches!(&*one.operator, "In" | "Exists") => {
+                        Some(format!("no label {}", one.key))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            });
+            by.push(missing?);
+        }
+    }
+    (eligibility.pinned_to.is_none() && !by.is_empty()).then_some(by)
+}
+
+/// Returns a number that two nodes share only if they are of one pool, as far as labels tell, apart from those that the DaemonSet
+/// depends on: they have the same ones, and the same value of the label with the name of the pool or, without such a label, of all that
+/// do not name the node or where it is.
+fn pool_of(node: &Node, classes: &NodeClasses<'_>) -> u64 {
+    let labels = &node.metadata.labels;
+    let pool = POOL_LABELS.iter().find(|label| labels.contains_key(**label) && !classes.depends_on(label));
+    let is_own = |key: &str, value: &str| {
+        key == HOSTNAME || key.ends_with("/zone") || key.ends_with("/region") || value == node.metadata.name
+    };
+    let mut hasher = DefaultHasher::new();
+    for (key, value) in labels.iter().filter(|(key, _)| !classes.depends_on(key)) {
+        key.hash(&mut hasher);
+        if pool.is_none_or(|pool| pool == key) && !is_own(key, value) {
+            value.hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -56,7 +193,7 @@ mod tests {
             let world = events.iter().fold(world, |world, (reason, time)| {
                 world.event("DaemonSet", "agent", reason, &format!("{reason} {time}"), time)
             });
-            world.coverage().lost_pods.map(|lost| (lost.nodes, lost.at.to_string()))
+            world.coverage().lost_pods.map(|lost| (lost.nodes, lost.at.unwrap().to_string()))
         };
         let (stays, lost) = (|| ("a", json!({}), true), |name: &'static str| (name, tainted(), false));
         let deleted = |time| ("SuccessfulDelete", time);
@@ -73,5 +210,79 @@ mod tests {
         assert_eq!(with(&[stays(), lost("b")], &[deleted("11:59:20"), deleted("11:59:21")]), told(1, "11:59:21"));
         assert_eq!(with(&[stays()], &[deleted("11:59:20")]), None, "a surplus pod");
         assert_eq!(with(&[("a", json!({}), false), lost("b")], &[deleted("11:59:20")]), None, "one is to be created");
+    }
+
+    /// A cluster of nodes with these labels and taints and a pod, besides one that is excluded; returns what that one is told to be
+    /// excluded by, and unlike how many others.
+    fn told(template: Value, all: &Value, others: usize, excluded: &Value) -> Option<(Vec<String>, usize)> {
+        let patch = |labels: &Value| json!({"metadata": {"labels": labels}});
+        let mut world = (0..others).fold(world().template(template), |world, number| {
+            let name = format!("n{number}");
+            world.node(&name, patch(all)).pod(&format!("agent-{number}"), &name, json!({}))
+        });
+        let mut node = patch(all);
+        crate::coverage::test_support::merge(&mut node, excluded.clone());
+        world = world.node("odd", node);
+        let lost = world.coverage().lost_pods?;
+        let unlike = lost.unlike?;
+        assert_eq!((lost.at, lost.nodes, unlike.nodes), (None, 1, vec!["odd".to_owned()]));
+        Some((unlike.by, unlike.others))
+    }
+
+    #[test]
+    fn without_events_a_node_that_only_a_taint_or_a_missing_label_tells_from_its_pool_is_named() {
+        let tainted = |key: &str, effect: &str| json!({"spec": {"taints": [{"key": key, "effect": effect}]}});
+        let unlabeled = |key: &str| json!({"metadata": {"labels": {key: null}}});
+        let plain = || json!({"node.kubernetes.io/instance-type": "m7"});
+        let with = |key: &str, value: &str| json!({"node.kubernetes.io/instance-type": "m7", key: value});
+        let selector = |key: &str| json!({"nodeSelector": {key: "yes"}});
+        let affinity = |operator: &str, values: &[&str]| {
+            let terms = json!([{"matchExpressions": [{"key": "disk", "operator": operator, "values": values}]}]);
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": terms}}}})
+        };
+        for (template, all, others, excluded, expected) in [
+            (json!({}), plain(), 3, tainted("maintenance", "NoExecute"), Some("taint maintenance:NoExecute")),
+            (
+                json!({}),
+                plain(),
+                3,
+                tainted("example.com/broken", "NoSchedule"),
+                Some("taint example.com/broken:NoSchedule"),
+            ),
+            (selector("agent"), with("agent", "yes"), 3, unlabeled("agent"), Some("no label agent=yes")),
+            (affinity("In", &["ssd"]), with("disk", "ssd"), 5, unlabeled("disk"), Some("no label disk")),
+            // Even if the labels of the instance type differ.
+            (
+                json!({}),
+                with("karpenter.sh/nodepool", "general"),
+                4,
+                json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": "c7"}},
+                    "spec": {"taints": [{"key": "debug", "effect": "NoSchedule"}]}}),
+                Some("taint debug:NoSchedule"),
+            ),
+            // Too many of the pool are excluded.
+            (json!({}), plain(), 2, tainted("maintenance", "NoExecute"), None),
+            (json!({}), plain(), 9, tainted("node-role.kubernetes.io/control-plane", "NoSchedule"), None),
+            (json!({}), plain(), 9, tainted("node.kubernetes.io/out-of-service", "NoExecute"), None),
+            (json!({}), plain(), 9, tainted("node.cilium.io/agent-not-ready", "NoSchedule"), None),
+            (json!({}), plain(), 9, tainted("preferred", "PreferNoSchedule"), None),
+            // Nodes for something have a label that says so.
+            (
+                json!({}),
+                plain(),
+                9,
+                json!({"metadata": {"labels": {"dedicated": "db"}},
+                    "spec": {"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]}}),
+                None,
+            ),
+            // Another value is a choice, and so is an opt-out.
+            (selector("agent"), with("agent", "yes"), 9, json!({"metadata": {"labels": {"agent": "no"}}}), None),
+            (affinity("DoesNotExist", &[]), plain(), 9, json!({"metadata": {"labels": {"disk": "x"}}}), None),
+            (affinity("NotIn", &["hdd"]), plain(), 9, json!({"metadata": {"labels": {"disk": "hdd"}}}), None),
+        ] {
+            let expected = expected.map(|by| (vec![by.to_owned()], others));
+            assert_eq!(told(template, &all, others, &excluded), expected, "{excluded}");
+        }
     }
 }

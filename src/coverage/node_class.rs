@@ -27,6 +27,11 @@ impl<'a> NodeClasses<'a> {
         }
     }
 
+    /// Returns whether the template depends on a label.
+    pub fn depends_on(&self, label: &str) -> bool {
+        self.keys.contains(label)
+    }
+
     /// Returns a number that two nodes share only if the findings about them are the same; `None` if that is not known in advance.
     pub fn of(&self, node: &Node) -> Option<u64> {
         // The findings mention how long a node has not been ready, or has been under removal, and the pod that removes
@@ -45,7 +50,7 @@ impl<'a> NodeClasses<'a> {
         }
         for (key, value) in &node.metadata.labels {
             key.hash(&mut hasher);
-            if self.keys.contains(key.as_str()) {
+            if self.depends_on(key) {
                 value.hash(&mut hasher);
             }
         }

@@ -32,7 +32,7 @@ use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
-use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, NodeOverview};
+use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, LostPods, NodeOverview};
 use crate::report::incident::IncidentCause;
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
@@ -353,6 +353,10 @@ impl<'s, 'a> Walk<'s, 'a> {
             .map(|label| CountsBy { label: label.clone(), rows: rows_by_value(by, subject.pods_known) });
         let is_known = subject.nodes_known && subject.pods_known;
         let map = options.map.as_ref().filter(|_| is_known).map(|label| node_map(subject.index, &nodes, label));
+        let removed_nodes = options.is_every_node().then(|| removed_nodes(subject)).flatten();
+        // That a revision excludes them is told already.
+        let is_news = |lost: &LostPods| lost.unlike.is_none() || removed_nodes.is_none();
+        let lost_pods = options.is_every_node().then(|| lost_pods(subject)).flatten().filter(is_news);
         DaemonSetCoverage {
             map,
             namespace: daemon_set.metadata.namespace.clone(),
@@ -370,8 +374,8 @@ impl<'s, 'a> Walk<'s, 'a> {
                 .map(|finding| finding.reason())
                 .chain(warnings)
                 .collect(),
-            removed_nodes: options.is_every_node().then(|| removed_nodes(subject)).flatten(),
-            lost_pods: options.is_every_node().then(|| lost_pods(subject)).flatten(),
+            removed_nodes,
+            lost_pods,
             common_causes: common_cause::of(subject, &observations),
             // Decided by the rollout.
             suspect: None,

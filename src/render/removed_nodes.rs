@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::style;
 use super::text::{count, some_of, time_since};
-use crate::report::coverage::{LostPods, RemovedNodes};
+use crate::report::coverage::{LostPods, RemovedNodes, UnlikePool};
 use crate::report::fix::Fix;
 
 /// Writes which revision has removed nodes, which ones, and how to give them their pods back.
@@ -43,10 +43,13 @@ pub(super) fn write_lost(lost: &LostPods, now: Timestamp, page: &mut Page<'_>) {
     page.remark(&Fix { advice, command: lost.fix.command.clone() }, style::in_progress);
 }
 
-/// Returns how many nodes have lost their pod without a new revision.
+/// Returns how many nodes have lost their pod without a new revision, or are unlike the others of their pool.
 pub(super) fn lost_in_short(lost: &LostPods, now: Option<Timestamp>) -> String {
     let (are, their) = if lost.nodes == 1 { ("is", "its pod") } else { ("are", "their pods") };
     let nodes = count(lost.nodes, "node");
-    let ago = now.map(|now| format!(" {} ago", time_since(lost.at, now))).unwrap_or_default();
+    if let Some(UnlikePool { others, by, .. }) = &lost.unlike {
+        return format!("{nodes} {are} not eligible, unlike {others} similar ones ({})", by.join(", "));
+    }
+    let ago = lost.at.zip(now).map(|(at, now)| format!(" {} ago", time_since(at, now))).unwrap_or_default();
     format!("{nodes} {are} no longer eligible and lost {their}{ago}")
 }

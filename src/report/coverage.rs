@@ -135,8 +135,8 @@ pub struct DaemonSetCoverage {
     pub concerns: Vec<Reason>,
     /// The nodes that a revision has removed within the last day; absent if there are none.
     pub removed_nodes: Option<RemovedNodes>,
-    /// The nodes that have lost their pod within the last hour because they are no longer eligible, unless a revision was rolled out;
-    /// absent if there are none.
+    /// The nodes that have lost their pod within the last hour because they are no longer eligible, unless a revision was rolled out, or
+    /// else that are not eligible although most others of their pool are; absent if there are none.
     pub lost_pods: Option<LostPods>,
     /// What failing nodes have in common and available ones lack; usually empty.
     pub common_causes: Vec<CommonCause>,
@@ -202,15 +202,28 @@ pub struct RemovedNodes {
     pub accepted: bool,
 }
 
-/// Nodes that have lost their pod because they are no longer eligible.
+/// Nodes that have lost their pod because they are no longer eligible, or are likely to have.
 #[apply(answer!)]
 pub struct LostPods {
     /// How many they are, as far as events tell.
     pub nodes: usize,
-    /// When the controller deleted the last of the pods.
-    pub at: Timestamp,
+    /// When the controller deleted the last of the pods; absent if no event tells that it has.
+    pub at: Option<Timestamp>,
+    /// Why they are likely to have lost their pod although no event tells; absent if events do.
+    pub unlike: Option<UnlikePool>,
     /// What shows what has changed.
     pub fix: Fix,
+}
+
+/// Nodes that are not eligible although most others of their pools are.
+#[apply(answer!)]
+pub struct UnlikePool {
+    /// How many nodes of the same pools have a pod.
+    pub others: usize,
+    /// What excludes them and not the others, such as `taint maintenance:NoExecute`.
+    pub by: Vec<String>,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
 }
 
 impl RemovedNodes {

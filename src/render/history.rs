@@ -74,7 +74,7 @@ fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
         }),
     ];
     let created = Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now));
-    if rows.iter().any(|row| row.rolled_out_at.is_some()) {
+    if rows.iter().any(|row| row.rolled_out_at.is_some() || row.rolled_out_again) {
         // Most revisions are rolled out once, when they are created.
         columns.push(created.droppable(1));
         columns.push(Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)));
@@ -113,6 +113,7 @@ fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {
             let summary = row.summary.iter().map(whole).collect::<Vec<_>>().join(", ");
             match row.rolled_back_from {
                 Some(left) => format!("rolled back from {left}: {summary}"),
+                None if row.rolled_out_again => format!("rolled out again: {summary}"),
                 None => summary,
             }
         }

@@ -132,6 +132,8 @@ pub struct RevisionRow {
     pub created_at: Option<Timestamp>,
     /// When it was last rolled out; absent if unknown.
     pub rolled_out_at: Option<Timestamp>,
+    /// Whether it was rolled out again after its creation, which has raised its number.
+    pub rolled_out_again: bool,
     /// The images, init containers' first.
     pub images: Vec<String>,
     /// The change-cause annotation at the time the revision was created.

@@ -14,6 +14,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
+use crate::report::age::seconds_between;
 use crate::report::count_and;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
@@ -41,7 +42,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         daemon_set: name_of(daemon_set),
         now: snapshot.now,
         incomplete: gaps::incomplete_for_history(snapshot, &daemon_set.metadata.namespace),
-        notes: notes(revisions, knows_pods, snapshot),
+        notes: notes(revisions, knows_pods, snapshot).into_iter().chain(renumbered(&rows)).collect(),
         skipped: revisions.skipped.clone(),
         revisions: rows,
     }
@@ -72,6 +73,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         current: revision.is_current,
         created_at: object.metadata.creation_timestamp.get(),
         rolled_out_at: revisions.rolled_out_at(object),
+        rolled_out_again: is_rolled_out_again(revision, older, revisions),
         images: template.map(images).unwrap_or_default(),
         change_cause: change_cause(object),
         pods: knows_pods.then_some(revision.pods),
@@ -81,6 +83,35 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         same_as,
         problem: revision.template.as_ref().err().cloned(),
     }
+}
+
+/// Returns whether a revision was rolled out again after its creation: the controller raised its number (`constructHistory`,
+/// pkg/controller/daemon/update.go, release 1.37.2), so that it is later than its creation, or higher than those of younger revisions.
+fn is_rolled_out_again(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>) -> bool {
+    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
+    let Some(own) = created(revision) else { return false };
+    // Both times of a new revision are those of one request.
+    let is_later = |at: Timestamp| seconds_between(own, at) > 1;
+    revisions.rolled_out_at(revision.object).is_some_and(is_later)
+        || older.iter().filter_map(created).any(|other| other > own)
+}
+
+/// Explains why the numbers of revisions that were rolled out again do not follow their creation.
+fn renumbered(rows: &[RevisionRow]) -> Option<String> {
+    let of = |is_known: bool| {
+        let again = rows.iter().filter(|row| row.rolled_out_again && (is_known || row.rolled_out_at.is_none()));
+        again.map(|row| row.revision.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let (all, unknown) = (of(true), of(false));
+    let when = if unknown.is_empty() { String::new() } else { format!("; when that was is not known of {unknown}") };
+    let were = match all.contains(',') {
+        true => format!("revisions {all} were rolled out again after they were"),
+        false => format!("revision {all} was rolled out again after it was"),
+    };
+    let note = format!(
+        "{were} created; each time, the controller raises the number of the revision, so lower numbers are missing{when}"
+    );
+    (!all.is_empty()).then_some(note)
 }
 
 /// Returns the template that ran right before a revision was first rolled out, if its revision was later rolled back to
@@ -248,6 +279,36 @@ mod tests {
         let image = |from, to| format!("image agent {from} → {to}");
         // The revision that ran before revision 3 is revision 4 now.
         assert_eq!(told, [(Some(3), image(3, 2)), (None, image(2, 3)), (None, String::new())]);
+    }
+
+    #[test]
+    fn a_revision_that_was_rolled_out_again_is_told_with_when_if_that_is_known() {
+        // The numbers, and the minutes of the creation and of the number.
+        let rows = |revisions: &[(i64, i64, Option<i64>)]| {
+            let images: Vec<(i64, String)> =
+                revisions.iter().map(|(number, ..)| (*number, format!("agent:{number}"))).collect();
+            let images: Vec<(i64, &str)> = images.iter().map(|(number, image)| (*number, image.as_str())).collect();
+            let mut world = with_revisions(&images);
+            for (revision, (_, created, numbered)) in world.snapshot.controller_revisions.iter_mut().zip(revisions) {
+                let at = |minute: &i64| json!(format!("2026-03-01T11:{minute:02}:00Z"));
+                revision.metadata.creation_timestamp = serde_json::from_value(at(created)).unwrap();
+                let numbered: Vec<Value> =
+                    numbered.iter().map(|it| json!({"time": at(it), "fieldsV1": {"f:revision": {}}})).collect();
+                revision.object["metadata"]["managedFields"] = json!(numbered);
+            }
+            let report = told(world);
+            let rows: Vec<_> = report.revisions.iter().map(|row| (row.revision, row.rolled_out_again)).collect();
+            (rows, report.notes.into_iter().find(|note| note.contains("rolled out again")).unwrap_or_default())
+        };
+        let (told, note) = rows(&[(1, 1, Some(1)), (2, 2, Some(2))]);
+        assert_eq!((told, note.as_str()), (vec![(2, false), (1, false)], ""));
+        let (told, note) = rows(&[(3, 5, Some(5)), (4, 2, Some(10)), (5, 1, Some(20))]);
+        assert_eq!(told, [(5, true), (4, true), (3, false)]);
+        assert!(note.starts_with("revisions 5, 4 were ") && !note.contains("not known"), "{note}");
+        // A dump without field managers: the order of the numbers tells, and the time is unknown.
+        let (told, note) = rows(&[(3, 5, None), (4, 2, None), (6, 9, None)]);
+        assert_eq!(told, [(6, false), (4, true), (3, false)]);
+        assert!(note.ends_with("; when that was is not known of 4"), "{note}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priori
     snapshot.gaps.iter().filter(matters).filter_map(|gap| Some(sentence(gap, left_open(snapshot, gap)?))).collect()
 }
 
-/// Returns sentences for what could not be read and that decides where new pods fit, at least one.
+/// Returns sentences for what could not be read and that decides where new pods fit.
 pub fn incomplete_for_room(snapshot: &Snapshot, left_open: &str) -> Vec<Incomplete> {
     let decides = |kind: Kind| {
         matches!(
@@ -96,10 +96,7 @@ pub fn incomplete_for_room(snapshot: &Snapshot, left_open: &str) -> Vec<Incomple
                 | Kind::VolumeAttachments
         )
     };
-    let gaps: Vec<_> =
-        snapshot.gaps.iter().filter(|gap| decides(gap.kind)).map(|gap| sentence(gap, left_open)).collect();
-    let message = || format!("not everything on the nodes was read: {left_open}");
-    if gaps.is_empty() { vec![Incomplete::new(Kind::Pods.resource(), message(), false)] } else { gaps }
+    snapshot.gaps.iter().filter(|gap| decides(gap.kind)).map(|gap| sentence(gap, left_open)).collect()
 }
 
 /// Returns a sentence for everything that could not be read and that affects a change to a DaemonSet's update strategy;

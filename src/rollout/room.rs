@@ -15,7 +15,7 @@ use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::model::template::Template;
 use crate::plan::SpecFields;
 use crate::report::coverage::Incomplete;
@@ -119,7 +119,15 @@ impl NewPods {
             return (taken.into_iter().collect(), Vec::new());
         }
         let proposed = Proposed { daemon_set: self.after.clone(), preview: Preview::Edit, admission: None };
-        let report = preview(snapshot, &[proposed], &PreviewOptions { rows: true, ..PreviewOptions::default() });
+        // The pods of other nodes were not requested: what may follow from them is left out, as for nodes that a user chooses.
+        let limited = (snapshot.pods_complete != PodsComplete::Everywhere).then(|| {
+            let mut limited = Snapshot { nodes_limited: true, ..snapshot.clone() };
+            limited.nodes.retain(|node| self.grown.contains(&node.metadata.name));
+            limited
+        });
+        let options = PreviewOptions { rows: true, ..PreviewOptions::default() };
+        let mut report = preview(limited.as_ref().unwrap_or(snapshot), &[proposed], &options);
+        let other_reasons = std::mem::take(&mut report.incomplete);
         let rows = report.daemon_sets.into_iter().flat_map(|one| one.nodes);
         let rows: Vec<NodeChange> = rows.filter(|row| self.grown.contains(&row.name)).collect();
         let lacking: Vec<_> = rows.iter().filter(|row| row.fits == Some(false)).collect();
@@ -141,8 +149,13 @@ impl NewPods {
             Warning { fix, ..Warning::new(WarningCode::NoRoom, message) }
         });
         let left_open = format!("whether the new pods fit on {} is not known", count(unknown, "node"));
-        let unread = (unknown > 0).then(|| incomplete_for_room(snapshot, &left_open));
-        (grown.into_iter().chain(taken).collect(), unread.into_iter().flatten().collect())
+        let unread = match unknown {
+            0 => Vec::new(),
+            _ => Some(incomplete_for_room(snapshot, &left_open)).filter(|gaps| !gaps.is_empty()).unwrap_or_else(|| {
+                other_reasons.into_iter().map(|why| Incomplete { affects_counts: false, ..why }).collect()
+            }),
+        };
+        (grown.into_iter().chain(taken).collect(), unread)
     }
 
     /// Warns about Pending pods that may be scheduled in the place of deleted pods, so that the new pods would not fit.
@@ -268,6 +281,36 @@ mod tests {
         let pods = new_pods(snapshot, spec, stage);
         let (mut warnings, unknown) = pods.warnings(snapshot, &[]);
         (pods.grown.len(), warnings.pop().map(|warning| warning.message), unknown.len())
+    }
+
+    #[test]
+    fn the_pods_of_the_nodes_of_a_stage_are_enough_unless_a_rule_goes_by_those_of_others() {
+        let on_own_node = |key: &str| {
+            let mut spec = requesting("1");
+            let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": "other"}}});
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+            spec
+        };
+        let n1 = "1 node has no room for the new pod, such as n1: ";
+        for (spec, expected, unknown) in [
+            (requesting("1"), None, 0),
+            (requesting("3"), Some(n1), 0),
+            (on_own_node("kubernetes.io/hostname"), None, 0),
+            (on_own_node("zone"), None, 1),
+        ] {
+            let mut snapshot = nodes(&json!({"rollingUpdate": {"maxUnavailable": 1}})).finish();
+            for node in &mut snapshot.nodes {
+                node.metadata.labels.insert("zone".to_owned(), "a".to_owned());
+            }
+            snapshot.pods_complete = PodsComplete::On(["n1".to_owned()].into());
+            let (_, warning, unread) = found(&snapshot, &spec, Some(&["n1".to_owned()]));
+            assert_eq!(
+                warning.as_deref().map(|it| it.starts_with(expected.unwrap())),
+                expected.map(|_| true),
+                "{spec}"
+            );
+            assert_eq!(unread, unknown, "{spec}");
+        }
     }
 
     #[test]

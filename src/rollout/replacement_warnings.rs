@@ -14,6 +14,7 @@ use crate::coverage::{
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::pod::{Pod, PodSpec};
+use crate::model::snapshot::Admission;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
 use crate::report::plan::{ChangePlan, Warning, WarningCode};
@@ -67,12 +68,8 @@ impl<'a> Replacement<'a> {
     fn refusal(&self, situation: &Situation<'_>) -> Option<(Reason, bool)> {
         let of_controller = creation_refusal(situation).map(|refusal| refusal.reason());
         let snapshot = situation.index.snapshot;
-        let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
-        let admission = hash.and_then(|hash| snapshot.admission(self.after, hash));
-        let refused_now = admission.and_then(|admission| admission.refusal.as_deref());
-        // Only the quota is in the way, and it is freed.
-        let is_by_quota = of_controller.is_some() && is_refused_within_quota(situation);
-        if is_by_quota && refused_now.is_none_or(exceeds_quota) && self.gives_back(situation) {
+        let admission = self.admission(situation);
+        if of_controller.is_some() && self.frees_quota(situation) {
             return None;
         }
         let Some(admission) = admission else {
@@ -100,6 +97,18 @@ impl<'a> Replacement<'a> {
 }
 
 impl Replacement<'_> {
+    /// Returns what the API server answers to a dry run of a new pod.
+    fn admission<'s>(&self, situation: &Situation<'s>) -> Option<&'s Admission> {
+        let hash = if self.is_same_template { situation.current_hash() } else { Some(self.hash) };
+        hash.and_then(|hash| situation.index.snapshot.admission(self.after, hash))
+    }
+
+    /// Returns whether only a quota is in the way of the new pods, and the deleted pods free what they need of it.
+    pub(crate) fn frees_quota(&self, situation: &Situation<'_>) -> bool {
+        let refused_now = self.admission(situation).and_then(|admission| admission.refusal.as_deref());
+        is_refused_within_quota(situation) && refused_now.is_none_or(exceeds_quota) && self.gives_back(situation)
+    }
+
     /// Returns whether each new pod uses as much of a quota as the deleted one frees: no node waits for its first pod,
     /// none gets a second one, and the containers have the same requests.
     fn gives_back(&self, situation: &Situation<'_>) -> bool {

@@ -529,6 +529,33 @@ fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
     );
 }
 
+/// Without surge, the old pod is deleted first, and the quota admits the new one: the API server counts it from then on.
+#[test]
+fn a_surge_that_a_quota_stops_continues_without_surge_if_the_old_pods_free_enough() {
+    let commands_of = |resource: &str, used: &str, old: Value, states: &[&str]| {
+        let message = format!(
+            "pods \"agent-x\" is forbidden: exceeded quota: few, requested: {resource}=1, used: {resource}={used}, limited: {resource}=2"
+        );
+        let mut world = with_states(with_strategy(two_revisions().refusal(&message), surge(1)), states);
+        for pod in &mut world.snapshot.pods {
+            pod.spec.containers = serde_json::from_value(old.clone()).unwrap();
+        }
+        let status = status(world);
+        (status.verdict, commands(&status))
+    };
+    let same = || json!([{"name": "agent", "image": "agent:2"}]);
+    let smaller = json!([{"name": "agent", "image": "agent:2", "resources": {"requests": {"cpu": "1"}}}]);
+    let without_surge = vec!["kubectl ds set --max-unavailable 1 -n default agent".to_owned()];
+    for resource in ["pods", "count/pods", "requests.cpu"] {
+        let told = commands_of(resource, "2", same(), &["old", "old"]);
+        assert_eq!(told, (Verdict::Blocked, without_surge.clone()), "{resource}");
+    }
+    let nothing = (Verdict::Blocked, Vec::new());
+    assert_eq!(commands_of("requests.cpu", "2", smaller, &["old", "old"]), nothing, "another request");
+    assert_eq!(commands_of("pods", "3", same(), &["old", "old"]), nothing, "overdrawn");
+    assert_eq!(commands_of("pods", "2", same(), &["old", "old", "no pod"]), nothing, "a node waits for its first pod");
+}
+
 #[test]
 fn the_revision_that_is_asked_about_is_the_current_one_or_not() {
     let snapshot = with_states(world(), &["new"]).finish();

@@ -16,11 +16,12 @@ use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
-use crate::report::reason::Reason;
+use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
+use crate::rollout::replacement_warnings::Replacement;
 use crate::rollout::rollback::{lacks, revision_fails, rollback, rollback_by_pods, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
@@ -86,7 +87,10 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if !situation.creation_is_refused() && cannot_exist(situation) => {
             vec![refused_now(situation), undo_as_well()]
         }
-        // Changing the pace would only replace more pods by failing ones.
+        // Another pace would only replace more pods by failing ones, unless the pods that it deletes first are what new ones lack.
+        _ if needs_more_than_nodes && situation.creation_is_refused() => {
+            vec![without_surge(situation, step), undo_as_well()]
+        }
         _ if needs_more_than_nodes => vec![undo_as_well()],
         _ => vec![without_surge(situation, step), raise_budget(situation, step), undo_as_well()],
     };
@@ -266,13 +270,15 @@ fn set_fields(
     stays: impl Fn(&RolloutNode<'_>) -> bool,
     mut advice: String,
 ) -> Option<Fix> {
-    let current = situation.current.known().filter(|_| !situation.creation_is_refused())?;
+    let current = situation.current.known()?;
     let daemon_set = situation.daemon_set;
-    if cannot_exist(situation) {
-        return None;
-    }
     let request = set::SetRequest { fields, delete_surge_pods: true, force: false };
     let (proposal, report) = set::propose(situation, &request).ok()?;
+    if situation.creation_is_refused() || cannot_exist(situation) {
+        let lacks = lacks(situation, current.hash(), &daemon_set.template());
+        Replacement::of_strategy(&proposal.after, situation)
+            .filter(|replacement| lacks.is_empty() && replacement.frees_quota(situation))?;
+    }
     let mut command = set::command(&name_of(daemon_set), fields);
     match report.effect.map_or(0, |effect| effect.surge_pods_deleted.len()) {
         0 => {}
@@ -303,8 +309,9 @@ fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Opti
 fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     step.update().filter(|update| update.surges)?;
     let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
-    // Without surge, a new pod uses the resources of the old one.
-    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && node.lacks_room());
+    // Without surge, a new pod uses the resources of the old one, and its share of a quota.
+    let is_by_quota = |node: &RolloutNode<'_>| node.code() == Some(ReasonCode::QuotaExceeded);
+    let stays = |node: &RolloutNode<'_>| !(node.old.is_some() && (node.lacks_room() || is_by_quota(node)));
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 

@@ -12,6 +12,7 @@ use super::verdict::finding::Finding;
 use super::verdict::former_pods::tolerated_for;
 use super::verdict::preemption::is_of_room;
 use crate::difference::difference;
+use crate::difference::object::changes;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
@@ -129,6 +130,7 @@ fn preview_of(
         preview: *preview,
         template_changes: proposal.template_changes,
         differences: proposal.live.map_or_else(Vec::new, |live| difference(&live.template(), &daemon_set.template())),
+        nothing_changes: proposal.live.is_some_and(|live| changes(&live.object, &daemon_set.object).is_empty()),
         on_delete: daemon_set.spec.update_strategy == UpdateStrategy::OnDelete,
         held: Hold::in_force(daemon_set).is_some(),
         admission_checked: admission.as_ref().is_some_and(|admission| !admission.is_of_dump),
@@ -695,7 +697,8 @@ pub(super) mod tests {
         assert_eq!(report.loses[0].code, ReasonCode::NodeSelectorLabelMissing);
         assert_eq!(report.template_changes, Some(true));
         let same = live().finish();
-        assert_eq!(what_if(&same, &same.daemon_sets[0]).template_changes, Some(false));
+        let same = what_if(&same, &same.daemon_sets[0]);
+        assert_eq!((same.template_changes, same.nothing_changes, report.nothing_changes), (Some(false), true, false));
     }
 
     #[test]

@@ -192,6 +192,7 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
     let already = format!("; the template becomes that of an older revision, which {already} already");
     if let Some(changes) = one.template_changes.filter(|_| one.preview != Preview::Unchanged) {
         line += match (changes, one.on_delete) {
+            (false, _) if one.nothing_changes => "; nothing changes in the DaemonSet",
             (false, _) => "; the template stays the same",
             (true, _) if one.updated_already > 0 => &already,
             // If they do not start, the rollout does not get that far.

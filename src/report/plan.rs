@@ -293,6 +293,8 @@ pub enum WarningCode {
     DisruptionBudget,
     /// Pods of an older revision become unavailable, so that they are replaced at once regardless of the limit.
     ReplacedRegardless,
+    /// Available pods become unavailable, because they have not been ready for the new `minReadySeconds`.
+    BecomeUnavailable,
     /// Pods that are ready, but not yet for `minReadySeconds`, are deleted all at once.
     ReadyPodsDeleted,
     /// Two pods of a node need the same host port, so that surge cannot work.

@@ -95,6 +95,8 @@ pub struct DaemonSetPreview {
     pub eligible_then: usize,
     /// Whether the template differs from the live one; absent if there is none.
     pub template_changes: Option<bool>,
+    /// Whether the DaemonSet exists, and the change makes no difference to its spec and metadata.
+    pub nothing_changes: bool,
     /// The nodes whose pod has the changed template already, that of an older revision.
     pub updated_already: usize,
     /// How the template differs from the live one; empty if there is none.

@@ -9,7 +9,7 @@ use crate::model::snapshot::Snapshot;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::count_and;
 use crate::report::plan::{Effect, Pace, Warning, WarningCode};
-use crate::scheduling::daemon_pods::available_since;
+use crate::scheduling::daemon_pods::{available_since, is_available};
 use crate::scheduling::rolling_update::rolling_update;
 
 /// The shortest rollout that is considered slow, in seconds.
@@ -140,6 +140,30 @@ pub(super) fn ready_pods_deleted(facts: &Facts<'_>, after: &DaemonSet, hash: &st
     Some(Warning::new(WarningCode::ReadyPodsDeleted, message))
 }
 
+/// Warns about pods that are available, and not under a longer `minReadySeconds`: how many, until when, and whether a rollout waits for
+/// them.
+pub(super) fn become_unavailable(facts: &Facts<'_>, after: &DaemonSet, effect: &Effect) -> Option<Warning> {
+    let (before, seconds) = (facts.daemon_set.spec.min_ready_seconds, after.spec.min_ready_seconds);
+    if seconds <= before || !facts.pods_known {
+        return None;
+    }
+    let now = facts.ready_clock();
+    let is_left = |pod: &&Pod| !pod.metadata.is_terminating() && is_available(pod, before, now);
+    let pods: Vec<&Pod> = facts.pods().filter(|pod| is_left(pod) && !is_available(pod, seconds, now)).collect();
+    let until = pods.iter().filter_map(|pod| available_since(pod, seconds)).max()?;
+    let waits = effect.after.is_some_and(|pace| {
+        !pace.surges && effect.outdated != Some(0) && pace.in_use.is_some_and(|in_use| in_use >= pace.allowed)
+    });
+    let message = format!(
+        "{} unavailable immediately, the last one for {}: not yet ready for minReadySeconds ({}){}",
+        count_and(pods.len(), "pod", ["becomes", "become"]),
+        format_age(seconds_between(now, until)),
+        format_age(seconds),
+        if waits { "; until then, maxUnavailable is used up" } else { "" }
+    );
+    Some(Warning::new(WarningCode::BecomeUnavailable, message))
+}
+
 /// Warns about the newer pods of nodes with two, which the controller deletes if the surge ends.
 pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
     let message = match effect.surge_pods_deleted.len() {
@@ -155,7 +179,7 @@ pub(super) fn surge_pods_deleted(effect: &Effect) -> Option<Warning> {
 mod tests {
     use serde_json::json;
 
-    use super::{pace_warnings, ready_pods_deleted, template_at_once};
+    use super::{become_unavailable, pace_warnings, ready_pods_deleted, template_at_once};
     use crate::coverage::test_support::{CURRENT, at, world};
     use crate::facts::Facts;
     use crate::facts::index::Index;
@@ -255,6 +279,50 @@ mod tests {
             (json!({"type": "OnDelete"}), &[late; 8], None),
         ] {
             assert_eq!(ready_since(strategy.clone(), times), expected, "{strategy} {times:?}");
+        }
+    }
+
+    #[test]
+    fn pods_that_a_longer_min_ready_seconds_makes_unavailable_are_counted() {
+        for (seconds, times, in_use, expected) in [
+            (
+                600,
+                &["11:59:00", "11:52:00", "11:00:00"][..],
+                2,
+                Some("2 pods become unavailable immediately, the last one for 9m: "),
+            ),
+            (120, &["11:58:30", "11:00:00"], 1, Some("1 pod becomes unavailable immediately, the last one for 30s: ")),
+            (7200, &["11:00:00"; 5], 5, Some("5 pods become unavailable immediately, the last one for 60m: ")),
+            (60, &["11:58:30"], 0, None),
+            // They are unavailable already.
+            (30, &["11:59:45"], 0, None),
+            // A shorter one.
+            (0, &["11:59:45"], 0, None),
+        ] {
+            let mut world = world().daemon_set(json!({"spec": {"minReadySeconds": 30}}));
+            for (number, time) in times.iter().enumerate() {
+                let node = format!("n{number}");
+                let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(time)}]);
+                let patch = json!({"status": {"conditions": ready}});
+                world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, patch);
+            }
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let mut after = snapshot.daemon_sets[0].clone();
+            after.spec.min_ready_seconds = seconds;
+            let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
+            for (outdated, allowed) in [(2, 1), (2, 9), (0, 1)] {
+                let pace = Pace { in_use: Some(in_use), ..pace(false, allowed, 0) };
+                let effect = Effect { outdated: Some(outdated), ..effect(5, pace) };
+                let told = become_unavailable(&facts, &after, &effect).map(|warning| warning.message);
+                assert_eq!(
+                    told.as_ref().map(|told| told.starts_with(expected.unwrap())),
+                    expected.map(|_| true),
+                    "{told:?}"
+                );
+                let waits = told.map(|told| told.contains("maxUnavailable is used up"));
+                assert_eq!(waits, expected.map(|_| outdated > 0 && in_use >= allowed));
+            }
         }
     }
 

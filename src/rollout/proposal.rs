@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::change_warnings::{self, Written};
 use super::effect::{effect, template_effect};
 use super::forecast;
-use super::pace_warnings::{pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once};
+use super::pace_warnings::{
+    become_unavailable, pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once,
+};
 use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::rollback::{revision_fails, rollback};
 use super::situation::Situation;
@@ -92,7 +94,8 @@ impl<'s, 'a> Proposal<'s, 'a> {
         let hash = self.before.current_hash().unwrap_or_default();
         let blocks = forecast::warning(effect.standstill.as_ref(), self.before, &self.after, hash, true);
         let ready = self.changes_strategy().then(|| ready_pods_deleted(self.before, &self.after, hash)).flatten();
-        blocks.into_iter().chain(surge_pods_deleted(effect)).chain(ready).chain(pace).collect()
+        let unavailable = become_unavailable(self.before, &self.after, effect);
+        blocks.into_iter().chain(surge_pods_deleted(effect)).chain(ready).chain(unavailable).chain(pace).collect()
     }
 
     /// Returns what may go wrong as the controller replaces pods under another update strategy; `None` if it replaces none.

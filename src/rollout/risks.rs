@@ -11,7 +11,14 @@ use crate::scheduling::critical::SYSTEM_CLASSES;
 pub(crate) fn risks(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
     let is_risk = |code| {
         use WarningCode as W;
-        matches!(code, W::Blocks | W::MissingObjects | W::ReadyPodsDeleted | W::ReplacedRegardless)
+        matches!(
+            code,
+            W::Blocks
+                | W::MissingObjects
+                | W::ReadyPodsDeleted
+                | W::BecomeUnavailable
+                | W::ReplacedRegardless
+        )
     };
     let warnings = report.warnings.iter().filter(|warning| is_risk(warning.code));
     let mut risks: Vec<String> = warnings.map(|warning| warning.message.clone()).collect();

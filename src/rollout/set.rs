@@ -440,7 +440,10 @@ mod tests {
         assert_eq!(worse(planned(world(), &request(fields))), [WarningCode::ReplacedRegardless]);
         let plan = planned(world(), &SetRequest { force: true, ..request(fields) }).unwrap();
         assert_eq!(numbers(&plan), [Some((1, Some(0), Some(1))), Some((1, Some(8), Some(8)))]);
-        assert_eq!(codes(&plan), [WarningCode::ReplacedRegardless, WarningCode::SlowRollout]);
+        assert_eq!(
+            codes(&plan),
+            [WarningCode::BecomeUnavailable, WarningCode::ReplacedRegardless, WarningCode::SlowRollout]
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::model::hold::STOPPED;
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
-use crate::plan::{Plan, PodRef};
+use crate::plan::{Plan, PodRef, SpecFields, StrategyType};
 use crate::render;
 use crate::render::progress::ReadProgress;
 use crate::render::view::View;
@@ -50,6 +50,7 @@ use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::Continued;
 use crate::rollout::partition::{Stage, kept};
+use crate::rollout::set;
 use crate::rollout::situation::Situation;
 
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
@@ -191,7 +192,12 @@ impl<'a> Run<'a> {
         let again = Continued::of_run(&self.report, self.request).again();
         // It would take back a template that somebody else has written.
         let again = again.filter(|_| loss != Loss::TemplateChanged || !self.request.is_undo());
-        refusal::lost(&self.report.daemon_set, loss, again, self.back_to).into()
+        let error = refusal::lost(&self.report.daemon_set, loss, again, self.back_to);
+        let is_suspended = loss == Loss::AnnotationsRemoved && self.report.original_strategy != Strategy::OnDelete;
+        // The pace is retained under OnDelete.
+        let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
+        let restore = Fix::new("to let the controller update all nodes", set::command(&self.report.daemon_set, fields));
+        if is_suspended { error.hint(restore) } else { error }.into()
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished

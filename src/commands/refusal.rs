@@ -410,6 +410,13 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
                 .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
         }
+        Loss::AnnotationsRemoved => {
+            let message =
+                format!("the annotations by which the rollout of {title} is continued were removed; {stopped}");
+            CommandError::new(message)
+                .hint("the update strategy is still OnDelete, so the controller replaces no pod until it is deleted")
+                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+        }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
             let Some(again) = again else {

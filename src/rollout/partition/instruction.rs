@@ -96,6 +96,8 @@ pub(crate) enum Loss {
     AllChanged,
     /// Another client has taken over, or the rollout was paused.
     TakenOver,
+    /// The annotations of the hold were removed, and the update strategy is still suspended.
+    AnnotationsRemoved,
     /// The template was changed.
     TemplateChanged,
     /// Nodes, pods or revisions can no longer be read.
@@ -238,8 +240,10 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
         Some(hold) if run == Some(&stage.run) && hold.partition == Some(stage.keep) => {
             (!has_template).then_some(Loss::TemplateChanged)
         }
+        // `pause` removes that of the run only.
+        Some(hold) if run == Some(&stage.run) && hold.partition.is_none() => Some(Loss::AnnotationsRemoved),
         Some(_) => Some(Loss::TakenOver),
-        None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::TakenOver),
+        None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::AnnotationsRemoved),
         None => Some(put_back),
     }
 }

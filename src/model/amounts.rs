@@ -32,7 +32,7 @@ impl PodSpec {
     }
 }
 
-/// Returns exact amounts; text that is not a quantity counts as 0.
+/// Returns exact amounts.
 pub fn exact(list: &ResourceList) -> Exact<'_> {
     list.iter().map(|(resource, quantity)| (resource.as_str(), quantity.nanos().unwrap_or(0))).collect()
 }

@@ -16,7 +16,7 @@ pub struct Quantity {
 const NANOS: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Wraps an amount given as text, which is not validated until it is used.
+    /// Wraps an amount given as text, which is not validated until it is used; one that is read from JSON is.
     pub fn new(text: impl Into<String>) -> Self {
         Quantity { text: text.into() }
     }
@@ -28,14 +28,14 @@ impl Quantity {
 
     /// Returns whole units, with fractions rounded up: `Quantity.Value` in Go.
     ///
-    /// Text that is not a quantity counts as 0, since the API server rejects it.
+    /// Text that is not a quantity, which is not read in JSON, counts as 0.
     pub fn value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS))
     }
 
     /// Returns thousandths of a unit, with fractions rounded up: `Quantity.MilliValue` in Go.
     ///
-    /// Text that is not a quantity counts as 0, since the API server rejects it.
+    /// Text that is not a quantity, which is not read in JSON, counts as 0.
     pub fn milli_value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS / 1_000))
     }
@@ -210,7 +210,12 @@ impl<'de> Deserialize<'de> for Quantity {
             }
             // `Quantity.UnmarshalJSON` in Go ignores spaces around the text.
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-                Ok(Quantity::new(text.trim()))
+                let quantity = Quantity::new(text.trim());
+                // The API server never has another one: to count it as 0 would make room that may not be there.
+                match quantity.nanos() {
+                    Some(_) => Ok(quantity),
+                    None => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
                 Ok(Quantity::new(number.to_string()))
@@ -300,9 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_quantity_has_no_amount() {
+    fn text_that_is_no_quantity_has_no_amount_and_is_not_read() {
         for text in ["", "m", "1x", "1.2.3", "--1", "1 Gi", "e3", "1e", "."] {
             assert_eq!(Quantity::new(text).nanos(), None, "{text:?}");
+            let error = serde_json::from_value::<Quantity>(text.into()).unwrap_err().to_string();
+            assert!(error.contains(&format!("{text:?}, expected a quantity")), "{error}");
         }
+        assert_eq!(serde_json::from_value::<Quantity>(" 1Gi ".into()).unwrap().text, "1Gi");
     }
 }

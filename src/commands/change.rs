@@ -266,8 +266,9 @@ impl<V: Verb> RunCommand for V {
         };
         let ends_hold = plan.action == Action::Resume && daemon_set.flavor() == Flavor::Apps;
         change.show(io, out).map_err(not_shown)?;
-        if ends_hold && settings.dry_run == DryRun::Off {
-            change.check_end_of_hold(step, io, out).await?;
+        // A hold was tried out before it was planned.
+        if settings.dry_run == DryRun::Off && !self.is_hold() {
+            Box::pin(change.try_out(step, ends_hold, io, out)).await?;
         }
         match settings.dry_run {
             DryRun::Client => {

@@ -56,16 +56,16 @@ pub(super) async fn held_at(
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 
-/// Tries out a patch that ends a hold. Returns the resulting template of the DaemonSet; `None` if unknown. Fails if
-/// something keeps the update strategy suspended. Any other error proves nothing about that.
+/// Tries out a patch that ends a hold. Returns the resulting DaemonSet; `None` if unknown. Fails if something keeps the update
+/// strategy suspended. Any other error proves nothing about that.
 pub(super) async fn check_end_of_hold(
     step: &Step,
     before: &DaemonSet,
     live: &Live,
     interrupted: impl Future<Output = ()>,
-) -> Result<Option<Template>, CommandError> {
+) -> Result<Option<Value>, CommandError> {
     match tried(step, before, live, interrupted).await {
-        Some(Application::Applied(object)) => Ok(template(&object)),
+        Some(Application::Applied(object)) => Ok(Some(object)),
         Some(Application::Kept(Kept::Strategy, _)) => {
             let name = name_of(before);
             let message = format!(
@@ -95,7 +95,7 @@ pub(super) async fn tried_template(
 }
 
 /// Tries out a patch; `None` if the command is interrupted, in which case nothing else is sent.
-async fn tried(
+pub(super) async fn tried(
     step: &Step,
     before: &DaemonSet,
     live: &Live,

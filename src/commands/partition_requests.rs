@@ -29,7 +29,7 @@ use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
-use crate::rollout::apply::{Application, Kept, StepRefusal};
+use crate::rollout::apply::{Application, Kept, StepRefusal, template};
 use crate::rollout::partition::instruction::{Loss, StageCounts, is_late, loss};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::{is_older, unseen};
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
         let tried = check_end_of_hold(&step, &live, self.live, interrupt.requested());
         let tried = self.tell_long_wait(tried, io).await;
         self.print_warnings(io)?;
-        if tried?.is_some_and(|template| !template.same_meaning(&self.stage.template)) {
+        if tried?.and_then(|tried| template(&tried)).is_some_and(|tried| !tried.same_meaning(&self.stage.template)) {
             self.is_lost = true;
             return Err(refusal::template_would_change(&self.report.daemon_set, &hold).into());
         }

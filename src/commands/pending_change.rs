@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
-use super::hold_trial::check_end_of_hold;
+use super::hold_trial::{check_end_of_hold, tried};
 use super::not_applied::{NotApplied, applied_or_not, not_answered, not_observed};
 use super::output::{self, Output};
 use super::session::{Session, show_progress, warn};
@@ -30,13 +30,17 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Action, Plan, Step};
 use crate::render;
+use crate::report::change::{Change, Op, PathStep};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
 use crate::rollout::apply::{Application, Kept, has_spec_of};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
 use crate::rollout::set;
+
+/// How long the trial of a change may take, which must not hold it up.
+const TRIAL: Duration = Duration::from_secs(10);
 
 /// How soon a controller reverts an unwanted change.
 const REACTION: Duration = Duration::from_secs(1);
@@ -66,32 +70,78 @@ impl PendingChange<'_> {
         )?)
     }
 
-    /// Tries out the end of a hold, and warns if admission would change the template along with it.
-    pub(super) async fn check_end_of_hold(
+    /// Tries out a change, and warns if the server would do more than was shown: a webhook may rewrite the template in every write. Fails
+    /// if something keeps what a hold has suspended. Any other error is that of the change itself, or proves nothing.
+    pub(super) async fn try_out(
         &mut self,
         step: &Step,
+        ends_hold: bool,
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let daemon_set = self.before.daemon_set;
+        let (daemon_set, live) = (self.before.daemon_set, self.session.source.live()?);
         let interrupt = io.interrupt.clone();
-        let tried = check_end_of_hold(step, daemon_set, self.session.source.live()?, interrupt.requested());
-        let tried = show_progress(tried, &self.session.progress, io).await;
-        self.session.print_warnings(io)?;
-        let tried = match tried {
-            Ok(tried) => tried,
+        let tried = async {
+            match ends_hold {
+                true => check_end_of_hold(step, daemon_set, live, interrupt.requested()).await,
+                false => Ok(match tried(step, daemon_set, live, interrupt.requested()).await {
+                    Some(Application::Applied(object)) => Some(object),
+                    _ => None,
+                }),
+            }
+        };
+        let time_limit = self.settings.given_time_limit().unwrap_or(TRIAL);
+        let tried = show_progress(timeout(time_limit, tried), &self.session.progress, io).await;
+        match ends_hold {
+            true => self.session.print_warnings(io)?,
+            // The change itself repeats them.
+            false => live.observed().forget_warnings(),
+        }
+        let made = match tried.unwrap_or(Ok(None)) {
+            Ok(made) => made,
             Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, out)),
         };
-        let live = daemon_set.template();
-        if let Some(tried) = tried.filter(|tried| !tried.same_meaning(&live)) {
-            let summary = in_a_few_words(&difference(&live, &tried)).join(", ");
-            let is_on_delete =
-                Hold::of(daemon_set).is_some_and(|hold| hold.original_strategy() == UpdateStrategy::OnDelete);
-            let rolled_out = if is_on_delete { "" } else { ", and the controller rolls that out" };
-            let message = format!("the server also changes the template{rolled_out}: {summary}");
-            warn(vec![message], io)?;
+        if let Some(message) = made.and_then(|made| self.more_than_shown(&made)) {
+            warn(vec![message.clone()], io)?;
+            self.report.warnings.push(Warning::new(WarningCode::ServerChangesMore, message));
         }
         Ok(())
+    }
+
+    /// Tells what a result has in its spec that was not shown.
+    fn more_than_shown(&self, made: &Value) -> Option<String> {
+        let (planned, of_template, beside) = self.made_by_server(made)?;
+        // What is added may be a default.
+        let is_of_spec = |change: &&Change| {
+            change.op != Op::Add && change.path.0.first() == Some(&PathStep::Field("spec".to_owned()))
+        };
+        let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "<none>".to_owned(), Value::to_string);
+        let beside = beside.iter().filter(is_of_spec);
+        let beside: Vec<String> =
+            beside.map(|change| format!("{} {} → {}", change.path, value(&change.from), value(&change.to))).collect();
+        let beside = beside.join(", ");
+        if of_template.is_empty() {
+            return (!beside.is_empty()).then(|| format!("the server also changes {beside}"));
+        }
+        let is_on_delete = planned.pointer("/spec/updateStrategy/type").is_some_and(|it| it == "OnDelete");
+        let rolled_out = if is_on_delete { "" } else { ", and the controller rolls that out" };
+        let beside = if beside.is_empty() { beside } else { format!(", {beside}") };
+        let summary = in_a_few_words(&of_template).join(", ");
+        Some(format!("the server also changes the template{rolled_out}: {summary}{beside}"))
+    }
+
+    /// Returns the planned DaemonSet, and how a result differs from it: in the template, and in the rest.
+    fn made_by_server(&self, made: &Value) -> Option<(Value, Vec<Change>, Vec<Change>)> {
+        let planned = self.plan.applied_to(&self.before.daemon_set.object).ok()?;
+        let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
+        let (Some(of_plan), Some(of_server)) = (template(&planned), template(made)) else {
+            let changes = changes(&planned, made);
+            return Some((planned, Vec::new(), changes));
+        };
+        let mut beside = made.clone();
+        beside["spec"]["template"] = planned["spec"]["template"].clone();
+        let beside = changes(&planned, &beside);
+        Some((planned, difference(&of_plan, &of_server), beside))
     }
 
     /// Records the outcome of a change that was not applied, and prints it as data if requested.
@@ -189,15 +239,10 @@ impl PendingChange<'_> {
     /// Records that a step was applied, and how the server's result differs from the planned one, because of webhooks and defaults.
     pub(super) fn note_applied(&mut self, stage: ChangeStage, object: &Value) {
         self.report.outcome.stage = stage;
-        let Ok(planned) = self.plan.applied_to(&self.before.daemon_set.object) else { return };
-        let template = |object: &Value| object.pointer("/spec/template").cloned().map(Template::new);
-        self.report.outcome.made_by_server = match (template(&planned), template(object)) {
-            (Some(of_plan), Some(made)) if self.report.kind.changes_template() => {
-                let mut beside = object.clone();
-                beside["spec"]["template"] = planned["spec"]["template"].clone();
-                [difference(&of_plan, &made), changes(&planned, &beside)].concat()
-            }
-            _ => changes(&planned, object),
+        let Some((planned, of_template, beside)) = self.made_by_server(object) else { return };
+        self.report.outcome.made_by_server = match self.report.kind.changes_template() {
+            true => [of_template, beside].concat(),
+            false => changes(&planned, object),
         };
     }
 

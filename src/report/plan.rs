@@ -325,6 +325,8 @@ pub enum WarningCode {
     NotRecreated,
     /// Pods that are deleted stay Terminating until their nodes return, because those are down.
     NodesDown,
+    /// The server changes more than was planned, such as by a webhook that rewrites the template in every write.
+    ServerChangesMore,
     /// The controller manager seems to be down, so that nothing is tried again.
     ControllerDown,
     /// The scheduler seems to be down, so that no new pod is placed.

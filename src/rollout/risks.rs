@@ -18,6 +18,7 @@ pub(crate) fn risks(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
                 | W::ReadyPodsDeleted
                 | W::BecomeUnavailable
                 | W::ReplacedRegardless
+                | W::ServerChangesMore
         )
     };
     let warnings = report.warnings.iter().filter(|warning| is_risk(warning.code));

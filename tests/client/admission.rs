@@ -338,6 +338,51 @@ fn a_change_that_was_tried_out_still_shows_the_warnings_of_the_server() {
     assert_eq!((ended.code, ended.err.matches("would violate PodSecurity").count()), (Some(1), 1), "{}", ended.err);
 }
 
+/// What a webhook does in every write goes further than the change that was shown.
+#[test]
+fn what_the_server_would_do_beside_a_change_is_told_before_it_is_made() {
+    let annotate: Admission =
+        |_, object| object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
+    let unpace: Admission =
+        |_, object| object["spec"]["updateStrategy"]["rollingUpdate"] = json!({"maxUnavailable": "100%"});
+    let rolls_out = "the server also changes the template, and the controller rolls that out: ";
+    let changes = "the server also changes spec.updateStrategy.rollingUpdate";
+    let set: &[&str] = &["set", "agent", "--min-ready-seconds=5", "--no-wait"];
+    for (arguments, admission, expected) in [
+        (set, annotate, Some(rolls_out)),
+        (&["restart", "agent", "--no-wait"], annotate, Some(rolls_out)),
+        (&["undo", "agent", "--to-revision=1", "--no-wait"], annotate, Some(rolls_out)),
+        (set, unpace, Some(changes)),
+        (&["restart", "agent", "--no-wait"], unpace, Some(changes)),
+        (set, |_, _| {}, None),
+        (&["restart", "agent", "--no-wait"], |_, _| {}, None),
+    ] {
+        let on = || {
+            let cluster = held();
+            cluster.edit(|object| {
+                object["spec"]["updateStrategy"] =
+                    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+                object["metadata"]["annotations"] = json!({});
+            });
+            admitting(&cluster, Of::All, admission)
+        };
+        let server = on();
+        let ended = run(&server, arguments);
+        assert_eq!((ended.code, sent(&server)), (Some(0), 1), "{arguments:?} {} {}", ended.out, ended.err);
+        let is_told = expected.is_some_and(|expected| ended.err.contains(expected));
+        assert_eq!(
+            (is_told, ended.err.contains("the server also")),
+            (expected.is_some(), expected.is_some()),
+            "{}",
+            ended.err
+        );
+        let ended = run(&on(), &[arguments, &["-o", "json"]].concat());
+        let report: Value = serde_json::from_str(&ended.out).expect(&ended.err);
+        let codes = report["warnings"].as_array().unwrap().iter().map(|warning| &warning["code"]);
+        assert_eq!(codes.filter(|code| *code == "ServerChangesMore").count(), usize::from(expected.is_some()));
+    }
+}
+
 #[test]
 fn a_hold_does_not_lose_its_annotations_if_admission_keeps_the_strategy_suspended() {
     for (arguments, code) in [(&["resume", "agent"][..], 1), (&["partition", "agent", "0"], 6)] {
@@ -555,7 +600,7 @@ fn a_change_that_is_taken_back_at_once_is_no_success() {
             let cluster = cluster.clone();
             move |asked| {
                 let (reply, before) = (cluster.answer(asked), cluster.clone());
-                if asked.method == "PATCH" {
+                if asked.method == "PATCH" && !is_dry_run(asked) {
                     before.edit(|object| {
                         let first = live(&Cluster::new());
                         object["spec"] = first["spec"].clone();

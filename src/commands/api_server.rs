@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::not_applied::{not_answered, not_processed};
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 use crate::cluster::live::Live;
 use crate::error::{CommandError, Exit};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::plan::{PodRef, Step};
-use crate::rollout::apply::{Application, Failed, Server, apply};
+use crate::rollout::apply::{Application, Failed, Server, StepRefusal, apply};
 
 /// The timeout of a read after a change.
 pub(super) const REREAD: Duration = Duration::from_secs(5);
@@ -24,17 +25,29 @@ pub(super) struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    /// Applies a step. If the command is asked to stop in the meantime, the outcome is unknown, except for a dry run.
+    /// Applies a step within a time limit. If that ends, or the command is asked to stop in the meantime, the outcome is unknown,
+    /// except for a dry run, and unless every attempt was answered: a server that is too busy has not processed it.
     pub(super) async fn apply(
         &self,
         step: &Step,
         before: &DaemonSet,
+        time_limit: Duration,
         interrupted: impl Future<Output = ()>,
     ) -> Application<CommandError> {
+        self.live.take_undecided();
+        let unfinished = |error: CommandError, busy: CommandError| match self.live.take_undecided() {
+            true => Application::Unknown(error),
+            false => Application::Refused(StepRefusal::NotProcessed(busy)),
+        };
         tokio::select! {
             biased;
-            application = apply(self, step, before, self.is_dry_run) => application,
-            () = interrupted, if !self.is_dry_run => Application::Unknown(super::interrupted()),
+            application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => {
+                application.unwrap_or_else(|_| match self.is_dry_run {
+                    true => Application::Unknown(not_answered(time_limit)),
+                    false => unfinished(not_answered(time_limit), not_processed(time_limit)),
+                })
+            }
+            () = interrupted, if !self.is_dry_run => unfinished(super::interrupted(), super::interrupted()),
         }
     }
 }

@@ -45,6 +45,13 @@ pub(super) fn not_answered(time_limit: Duration) -> CommandError {
     CommandError::new(format!("the API server has not answered the change{}", within(Some(time_limit))))
 }
 
+/// Builds the error for a server that was too busy to process a change in time.
+pub(super) fn not_processed(time_limit: Duration) -> CommandError {
+    let message =
+        format!("the API server was too busy to process the change{}; it was not applied", within(Some(time_limit)));
+    CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
+}
+
 /// Builds the error for a controller that did not act in time.
 pub(super) fn not_observed(controller: Controller, time_limit: Option<Duration>) -> CommandError {
     let within = within(time_limit);
@@ -96,7 +103,7 @@ pub(super) fn applied_or_not(
             let message = format!("{title} changes faster than it can be patched; this change was not applied");
             refused(CommandError::new(message).hint("find out what keeps writing its status"))
         }
-        Application::Refused(StepRefusal::ByServer(error)) => refused(error),
+        Application::Refused(StepRefusal::ByServer(error) | StepRefusal::NotProcessed(error)) => refused(error),
         Application::Refused(StepRefusal::NotApplied(error)) => {
             refused(error.hint(repeat.after(&format!("{title} was read again, and the change was not applied"))))
         }

@@ -59,7 +59,8 @@ impl<'a> Run<'a> {
         }
         interrupt.expect_changes();
         let server = self.server();
-        let application = self.tell_long_wait(server.apply(step, before, interrupt.requested()), io).await;
+        let application = server.apply(step, before, Duration::MAX, interrupt.requested());
+        let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
@@ -162,9 +163,8 @@ impl<'a> Run<'a> {
         };
         let server = self.server();
         let interrupt = io.interrupt.clone();
-        let application = timeout(self.limit(), server.apply(&step, self.before, interrupt.requested()));
+        let application = server.apply(&step, self.before, self.limit(), interrupt.requested());
         let application = self.tell_long_wait(application, io).await;
-        let application = application.unwrap_or_else(|_| Application::Unknown(unanswered()));
         self.print_warnings(io)?;
         Ok(match application {
             Application::Applied(_) => Replaced::Yes,
@@ -175,7 +175,12 @@ impl<'a> Run<'a> {
             Application::Refused(StepRefusal::ByServer(error)) => {
                 return Err(error.hint(self.repeat()).into());
             }
-            Application::Refused(StepRefusal::NotApplied(error)) => Replaced::Unanswered(error),
+            Application::Refused(StepRefusal::NotProcessed(error)) if error.exit == Exit::Interrupted => {
+                return Err(error.hint(self.repeat()).into());
+            }
+            Application::Refused(StepRefusal::NotApplied(error) | StepRefusal::NotProcessed(error)) => {
+                Replaced::Unanswered(error)
+            }
             Application::NotSeen(error) => {
                 let unseen = "it is not known whether pod";
                 let unseen = format!("{unseen} {} on {node} was deleted; it was not when it was read again", pod.name);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::{check_end_of_hold, tried};
-use super::not_applied::{NotApplied, applied_or_not, not_answered, not_observed};
+use super::not_applied::{NotApplied, applied_or_not, not_observed};
 use super::output::{self, Output};
 use super::session::{Session, show_progress, warn};
 use super::{Failure, interrupted, refusal};
@@ -166,9 +166,8 @@ impl PendingChange<'_> {
         }
         let server = ApiServer { live: self.session.source.live()?, is_dry_run };
         let time_limit = self.settings.given_time_limit().unwrap_or(Duration::MAX);
-        let application = timeout(time_limit, server.apply(step, self.before.daemon_set, interrupt.requested()));
+        let application = server.apply(step, self.before.daemon_set, time_limit, interrupt.requested());
         let application = show_progress(application, &self.session.progress, io).await;
-        let application = application.unwrap_or_else(|_| Application::Unknown(not_answered(time_limit)));
         self.session.print_warnings(io)?;
         let title = self.report.daemon_set.title();
         let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, &title, self.repeat()) {

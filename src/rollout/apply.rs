@@ -145,6 +145,8 @@ pub(crate) enum StepRefusal<E> {
     Blocked(String),
     /// The server refused the request.
     ByServer(E),
+    /// The server was too busy to process it in time.
+    NotProcessed(E),
     /// The request failed, and the object was read again without the change.
     NotApplied(E),
 }

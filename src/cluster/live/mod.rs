@@ -31,6 +31,7 @@ pub use watch::Watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -72,10 +73,15 @@ pub async fn connect(
     on_progress: OnProgress,
 ) -> Result<Live, ClusterError> {
     let connection = Connection::open(options, clock).await?;
-    Ok(Live { transport: Transport { connection, on_progress } })
+    Ok(Live { transport: Transport { connection, on_progress, undecided: AtomicBool::new(false) } })
 }
 
 impl Live {
+    /// Returns whether a step was sent that may have been applied, or may still be, since the last call.
+    pub(crate) fn take_undecided(&self) -> bool {
+        self.transport.undecided.swap(false, Ordering::Relaxed)
+    }
+
     /// Returns what was observed in the server's responses: its clock, and its warnings.
     pub(crate) fn observed(&self) -> &Observed {
         &self.transport.connection.observed

@@ -1,5 +1,6 @@
 //! Sends requests and reads responses, within limits of time and size.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, 
 pub(super) struct Transport {
     pub(super) connection: Connection,
     pub(super) on_progress: OnProgress,
+    /// Whether a step was sent that may have been applied, or may still be: no answer says that it was not.
+    pub(super) undecided: AtomicBool,
 }
 
 impl std::fmt::Debug for Transport {
@@ -43,6 +46,8 @@ pub(super) struct ChangeRequest {
     pub(super) body: Bytes,
     /// Whether it is retried if the API server was too busy (429) to process it.
     pub(super) retries: bool,
+    /// Whether it is a step of a plan, and not only tried out.
+    pub(super) is_step: bool,
 }
 
 impl Transport {
@@ -106,6 +111,9 @@ impl Transport {
         let until = repeated_until(deadline);
         let mut retries = Retries::default();
         loop {
+            if change.is_step {
+                self.undecided.store(true, Ordering::Relaxed);
+            }
             let answer = self.send(path, JSON, Some(&change), deadline).await?;
             // A response that trickles in must not prevent the outcome of a change from being read.
             let end = deadline.unwrap_or_else(|| Instant::now() + SILENCE);
@@ -113,7 +121,11 @@ impl Transport {
             let may_repeat = change.retries && code == StatusCode::TOO_MANY_REQUESTS;
             let next = if may_repeat { retries.next(code, headers, until, false) } else { None };
             let too_long = next.and_then(Result::err);
-            match (self.success(request, answer, Some(end), too_long).await, next) {
+            let answer = self.success(request, answer, Some(end), too_long).await;
+            if change.is_step && matches!(answer, Err(ClusterError::Api { code: 429, .. })) {
+                self.undecided.store(false, Ordering::Relaxed);
+            }
+            match (answer, next) {
                 (Ok(response), _) => return response.object().await,
                 (Err(ClusterError::Api { .. }), Some(Ok(wait))) => sleep(wait).await,
                 (Err(error), _) => return Err(error),

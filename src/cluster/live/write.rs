@@ -34,6 +34,7 @@ impl Live {
                 (format!("{}/eviction", path_of(pod)), change)
             }
         };
+        let change = ChangeRequest { is_step: !is_dry_run, ..change };
         self.transport.change(step.request(), &path, change).await
     }
 
@@ -83,7 +84,7 @@ pub(super) fn change(
 ) -> Result<ChangeRequest, ClusterError> {
     let body = serde_json::to_vec(body)
         .map_err(|error| ConnectionError::config(format!("cannot write the body of a request: {error}")))?;
-    Ok(ChangeRequest { method, content_type, body: body.into(), retries: true })
+    Ok(ChangeRequest { method, content_type, body: body.into(), retries: true, is_step: false })
 }
 
 fn path_of(pod: &PodRef) -> String {

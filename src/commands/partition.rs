@@ -292,6 +292,7 @@ impl Order<'_> {
         let (no_room, unread) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
         report.warnings.extend(no_room);
         report.incomplete.extend(unread);
+        report.outcome.server_warnings = session.server_warnings();
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
@@ -372,6 +373,7 @@ impl Order<'_> {
         if is_text {
             write!(out, "{}", view.text(|page| render::partition::outcome(&run.report, page)))?;
         } else {
+            run.report.outcome.server_warnings = session.server_warnings();
             output::print_json(&mut run.report, view, &mut out)?;
         }
         out.flush()?;

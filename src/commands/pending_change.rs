@@ -279,6 +279,7 @@ impl PendingChange<'_> {
             metadata.remove("managedFields");
         }
         let mut report = ChangePlan { object, ..self.report.clone() };
+        report.outcome.server_warnings = self.session.server_warnings();
         match &self.settings.output {
             None => write!(out, "{text}")?,
             Some(Output::Name) => writeln!(out, "{}", sanitize(&report.daemon_set.full()))?,

@@ -675,6 +675,11 @@ impl Session {
         }
     }
 
+    /// Returns the server's warnings that were printed.
+    pub(super) fn server_warnings(&self) -> Vec<String> {
+        self.source.live().map(|live| live.observed().taken_warnings()).unwrap_or_default()
+    }
+
     /// Checks that each DaemonSet that was requested by name exists. Errors about several names are combined.
     pub(super) fn check_unknown_names(&self, snapshot: &Snapshot) -> Result<(), CommandError> {
         let errors = snapshot.unknown_names.iter().map(|unknown| {

@@ -70,6 +70,12 @@ impl Observed {
         new
     }
 
+    /// Returns the warnings that were taken.
+    pub(crate) fn taken_warnings(&self) -> Vec<String> {
+        let warnings = self.warnings();
+        warnings.texts[..warnings.taken].to_vec()
+    }
+
     /// Discards the new warnings: the server may send them again.
     pub(crate) fn forget_warnings(&self) {
         let mut warnings = self.warnings();

@@ -170,6 +170,8 @@ pub struct PartitionOutcome {
     pub failures: Vec<GateFailure>,
     /// How to continue, and how to go back.
     pub way_out: Vec<Fix>,
+    /// The warnings in the responses of the API server.
+    pub server_warnings: Vec<String>,
 }
 
 /// How far a stage has come.

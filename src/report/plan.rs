@@ -359,6 +359,8 @@ pub struct ChangeOutcome {
     pub made_by_server: Vec<Change>,
     /// What others changed after the DaemonSet was read, so that the plan was not carried out.
     pub changed_by_others: Vec<Change>,
+    /// The warnings in the responses of the API server.
+    pub server_warnings: Vec<String>,
 }
 
 /// The stages of a change.

@@ -384,6 +384,24 @@ fn what_the_server_would_do_beside_a_change_is_told_before_it_is_made() {
 }
 
 #[test]
+fn the_warnings_of_the_server_are_in_the_report_of_a_change() {
+    let warnings = |ended: Ended| {
+        let report: Value = serde_json::from_str(&ended.out).expect(&ended.err);
+        report["outcome"]["serverWarnings"].clone()
+    };
+    let ended = run(&refusing(&held(), "agent:1"), &["undo", "agent", "--to-revision=1", "--no-wait", "-o", "json"]);
+    assert_eq!(warnings(ended), json!(["would violate PodSecurity"]));
+    let answer = admitted(&Cluster::new(), Of::All, |_, _| {});
+    let server = Server::start(move |asked| match asked.method.as_str() {
+        "PATCH" => answer(asked).with("warning", "299 - \"deprecated\""),
+        _ => answer(asked),
+    });
+    assert_eq!(warnings(run(&server, &[UPDATE, &["-o", "json"]].concat())), json!(["deprecated"]));
+    let ended = run(&admitting(&Cluster::new(), Of::All, |_, _| {}), &["restart", "agent", "--no-wait", "-o", "json"]);
+    assert_eq!(warnings(ended), json!([]));
+}
+
+#[test]
 fn a_hold_does_not_lose_its_annotations_if_admission_keeps_the_strategy_suspended() {
     for (arguments, code) in [(&["resume", "agent"][..], 1), (&["partition", "agent", "0"], 6)] {
         let cluster = held();

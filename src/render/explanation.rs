@@ -42,6 +42,14 @@ pub fn explanation(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     incomplete(&report.incomplete, page)
 }
 
+/// Returns the check that failed for the primary reason, if there is one: of several with its code, the one that it tells of.
+fn cause<'e>(node: &NodeCoverage, explanation: &'e Explanation) -> Option<&'e Check> {
+    let reason = node.reasons.first()?;
+    let checks = explanation.eligibility.iter().chain(&explanation.scheduling).chain(&explanation.not_ready);
+    let failed = checks.filter(|check| check.passed == Some(false) && check.code == Some(reason.code));
+    failed.clone().find(|check| reason.message.starts_with(&*check.detail)).or_else(|| failed.into_iter().next())
+}
+
 /// The explanation of a node, being written on a page.
 struct Story<'a, 'v> {
     now: Timestamp,
@@ -57,7 +65,8 @@ impl Story<'_, '_> {
         }
         let eligible = if node.should_run { style::healthy("yes") } else { style::problem("no") };
         writeln!(self.page, "\n{:<HEADING_WIDTH$}{eligible}", "Eligible:");
-        self.checks(&explanation.eligibility);
+        let cause = cause(node, explanation);
+        self.checks(&explanation.eligibility, cause);
         if !explanation.scheduling.is_empty() {
             let is = |passed| explanation.scheduling.iter().any(|check| check.passed == passed);
             let fits = match (is(Some(false)), is(None)) {
@@ -66,11 +75,11 @@ impl Story<'_, '_> {
                 (false, false) => style::healthy("fits"),
             };
             writeln!(self.page, "{:<HEADING_WIDTH$}{fits}", "Scheduling:");
-            self.checks(&explanation.scheduling);
+            self.checks(&explanation.scheduling, cause);
         }
         if let Some(check) = &explanation.not_ready {
             writeln!(self.page, "{:<HEADING_WIDTH$}{}", "Node:", style::problem("not ready"));
-            self.checks(std::slice::from_ref(check));
+            self.checks(std::slice::from_ref(check), cause);
         }
         if let Some(verdict) = &explanation.scheduler_says {
             let agrees = match verdict.agrees {
@@ -102,7 +111,7 @@ impl Story<'_, '_> {
         self.reasons("Reasons:", &node.reasons)
     }
 
-    fn checks(&mut self, checks: &[Check]) {
+    fn checks(&mut self, checks: &[Check], cause: Option<&Check>) {
         for check in checks.iter().filter(|check| self.wide || !check.trivial) {
             let (mark, styled): (&str, fn(String) -> String) = match check.passed {
                 Some(true) => ("ok", style::healthy),
@@ -111,7 +120,7 @@ impl Story<'_, '_> {
             };
             let rule = self.page.view.show(&check.rule);
             let padding = " ".repeat((RULE_WIDTH - 6).saturating_sub(columns(&rule)).max(1));
-            let is_cause = check.code.is_some() && check.passed == Some(false);
+            let is_cause = cause.is_some_and(|cause| std::ptr::eq(cause, check));
             let arrow = if is_cause { format!(" {}", self.page.view.back_arrow()) } else { String::new() };
             let lead = format!("  {}{rule}{padding}", styled(format!("{mark:<4}")));
             let detail = format!("{}{arrow}", check.detail);

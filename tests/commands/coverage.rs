@@ -45,6 +45,37 @@ fn color_only_adds_to_the_text() {
 }
 
 #[test]
+fn one_rule_of_several_that_fail_is_the_reason() {
+    let cluster = |taints: serde_json::Value, spec: serde_json::Value| {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"}, "spec": {"taints": taints},
+            "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}});
+        let mut template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "c:1",
+            "resources": {"requests": {"cpu": "2", "memory": "2Gi"}}}]}});
+        spec.as_object().unwrap().iter().for_each(|(field, value)| template["spec"][field] = value.clone());
+        let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "x", "uid": "d"},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template}});
+        json!({"apiVersion": "v1", "kind": "List", "items": [node, daemon_set]}).to_string()
+    };
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    for (dump, reason) in [
+        (
+            cluster(json!([taint("a", "NoExecute"), taint("b", "NoSchedule")]), json!({})),
+            "a:NoExecute is not tolerated ← this",
+        ),
+        (
+            cluster(json!([taint("a", "NoSchedule"), taint("b", "NoSchedule")]), json!({})),
+            "a:NoSchedule is not tolerated ← this",
+        ),
+        (cluster(json!([taint("a", "NoSchedule")]), json!({"nodeSelector": {"b": "c"}})), "b=c: label missing ← this"),
+    ] {
+        let command = kubectl_ds(&["coverage", "agent", "-n", "x", "--node", "n", "--from", "-", "--now", NOW]);
+        let out = end(command, Some(dump.as_bytes())).out;
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.contains(reason) && out.matches("← this").count() == 1, "{reason}: {out}");
+    }
+}
+
+#[test]
 fn no_line_of_a_pipe_has_thousands_of_names() {
     let nodes = (0..2_000).map(|number| {
         json!({

@@ -173,7 +173,7 @@ impl DumpReader<'_> {
                 match added {
                     Err(error) if error.is_data() => {
                         let object = serde_json::from_str(text).map_err(|error| self.json_error(&error, place))?;
-                        return self.skip(kind, &object, &error, place.line());
+                        return self.skip(kind, &object, &error, Some(place.line()));
                     }
                     result => result,
                 }
@@ -206,10 +206,11 @@ impl DumpReader<'_> {
         kind: Kind,
         object: &Value,
         error: &dyn std::fmt::Display,
-        line: usize,
+        line: Option<usize>,
     ) -> Result<(), TextError> {
         let problem = objects::problem(kind, object).unwrap_or_else(|| error.to_string());
-        let problem = format!("{}: line {line}: {problem}", self.name);
+        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let problem = format!("{}: {line}{problem}", self.name);
         self.objects.skip(kind, object, problem).map_err(|problem| ClusterError::file(self.name, problem).into())
     }
 
@@ -272,7 +273,7 @@ impl DumpReader<'_> {
                 // kubectl writes the kind of a list after its items.
                 return Err(self.truncated(&format!("the list at line {line} has no kind")));
             }
-            return self.value(&type_, &Value::Object(fields), length, line);
+            return self.value(&type_, &Value::Object(fields), length, Some(line));
         };
         let items = match items {
             Some(Value::Array(items)) => items,
@@ -281,12 +282,13 @@ impl DumpReader<'_> {
         let count = items.len();
         for item in items {
             let own = if list.kind.is_empty() { &TypeMeta::of_value(&item) } else { &list };
-            self.value(own, &item, length / count, line)?;
+            // On which line of the list it begins is not known.
+            self.value(own, &item, length / count, None)?;
         }
         self.end_list(list.known(), header)
     }
 
-    fn value(&mut self, type_: &TypeMeta, value: &Value, length: usize, line: usize) -> Result<(), TextError> {
+    fn value(&mut self, type_: &TypeMeta, value: &Value, length: usize, line: Option<usize>) -> Result<(), TextError> {
         self.objects.note_written(type_, || Some(value.clone()));
         let Some(kind) = type_.known() else {
             self.objects.count_other(&type_.api_version, &type_.kind);

@@ -24,6 +24,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::storage::PersistentVolumeClaim;
 use crate::model::time::Time;
+use crate::model::wire::without_struct;
 use crate::model::written::{WrittenNode, WrittenObject};
 
 /// Namespaces that every cluster has and nobody runs pods in: a dump that contains them covers all namespaces.
@@ -414,7 +415,7 @@ fn typed<'de, T: Object + Deserialize<'de>, D: Deserializer<'de>>(kind: Kind, de
 /// Returns why an object cannot be decoded, with the path of the field.
 pub(super) fn problem(kind: Kind, object: &Value) -> Option<String> {
     fn problem_of<'de, T: Deserialize<'de>>(_: Place<T>, object: &'de Value) -> Option<String> {
-        serde_path_to_error::deserialize::<_, T>(object).err().map(|error| error.to_string())
+        serde_path_to_error::deserialize::<_, T>(object).err().map(without_struct)
     }
     with_place!(kind, place => problem_of(place, object)).flatten()
 }

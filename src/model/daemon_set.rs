@@ -11,6 +11,7 @@ use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};
 use super::pod::{Container, PodSpec};
 use super::selector::LabelSelector;
 use super::template::Template;
+use super::wire::without_struct;
 
 /// The API group of OpenKruise's Advanced DaemonSets, the prefix of their API versions.
 pub const ADVANCED_GROUP: &str = "apps.kruise.io/";
@@ -77,6 +78,8 @@ pub enum UpdateStrategy {
     Unknown(String),
 }
 
+const ROLLING_UPDATE: &str = "rollingUpdate";
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct UpdateStrategyFields {
@@ -94,7 +97,10 @@ impl TryFrom<UpdateStrategyFields> for UpdateStrategy {
             "" | "RollingUpdate" if rolling_update.is_null() => Ok(UpdateStrategy::default()),
             "" | "RollingUpdate" => serde_path_to_error::deserialize(rolling_update)
                 .map(UpdateStrategy::RollingUpdate)
-                .map_err(|error| format!("rollingUpdate.{}: {}", error.path(), error.inner())),
+                .map_err(|error| match error.path().iter().next() {
+                    Some(_) => format!("{ROLLING_UPDATE}.{}: {}", error.path(), error.inner()),
+                    None => format!("{ROLLING_UPDATE}: {}", error.inner()),
+                }),
             "OnDelete" => Ok(UpdateStrategy::OnDelete),
             _ => Ok(UpdateStrategy::Unknown(r#type)),
         }
@@ -227,8 +233,12 @@ impl DaemonSet {
         }
         let mut slim = object.clone();
         drop_nulls(&mut slim);
-        let Slim { metadata, mut spec, status } =
-            serde_path_to_error::deserialize(&slim).map_err(serde_json::Error::custom)?;
+        let read = serde_path_to_error::deserialize(&slim);
+        let Slim { metadata, mut spec, status } = read.map_err(|error| {
+            // It is read on its own.
+            let text = error.to_string().replace(&format!(": {ROLLING_UPDATE}"), &format!(".{ROLLING_UPDATE}"));
+            serde_json::Error::custom(without_struct(text))
+        })?;
         let annotations = annotations(&slim);
         spec.template.spec.apply_defaults();
         Ok(DaemonSet { metadata, annotations, spec, status, object })

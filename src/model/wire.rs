@@ -19,6 +19,14 @@ pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// Returns an error about a field without the name of the struct that was expected.
+pub fn without_struct(error: impl std::fmt::Display) -> String {
+    let text = error.to_string();
+    let Some((before, rest)) = text.split_once("expected struct ") else { return text };
+    let name = rest.find(|character: char| !character.is_alphanumeric()).unwrap_or(rest.len());
+    format!("{before}expected an object{}", &rest[name..])
+}
+
 /// Implements reading of types from whole objects, with their `from_object`.
 macro_rules! read_from_object {
     ($($name:ident)+) => { $(

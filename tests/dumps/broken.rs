@@ -122,6 +122,40 @@ fn a_daemon_set_of_an_unexpected_shape_is_an_error_only_if_it_is_requested() {
 }
 
 #[test]
+fn what_cannot_be_read_of_a_daemon_set_is_named_by_its_path() {
+    for (spec, problem) in [
+        (
+            json!({"updateStrategy": "OnDelete"}),
+            "spec.updateStrategy: invalid type: string \"OnDelete\", expected an object",
+        ),
+        (
+            json!({"updateStrategy": {"type": 5}}),
+            "spec.updateStrategy.type: invalid type: integer `5`, expected a string",
+        ),
+        (
+            json!({"updateStrategy": {"rollingUpdate": "fast"}}),
+            "spec.updateStrategy.rollingUpdate: invalid type: string \"fast\", expected an object",
+        ),
+        (
+            json!({"updateStrategy": {"rollingUpdate": {"paused": 1}}}),
+            "spec.updateStrategy.rollingUpdate.paused: invalid type: integer `1`, expected a boolean",
+        ),
+        (json!({"template": 7}), "spec.template: invalid type: integer `7`, expected an object"),
+        (json!({"selector": "app"}), "spec.selector: invalid type: string \"app\", expected an object"),
+    ] {
+        let mut wrong = daemon_set("x", "agent");
+        spec.as_object().unwrap().iter().for_each(|(field, value)| wrong["spec"][field] = value.clone());
+        let items = [wrong, daemon_set("x", "other")];
+        let text = list(&items).to_string();
+        for (text, place) in [(text, "line 1: "), (serde_saphyr::to_string(&list(&items)).unwrap(), "")] {
+            let snapshot = ask(&text, &Query::default()).unwrap();
+            let found = &unreadable(&snapshot)[0].2;
+            assert_eq!(*found, format!("DaemonSet x/agent: standard input: {place}{problem}"));
+        }
+    }
+}
+
+#[test]
 fn truncated_yaml_is_an_error_wherever_a_list_is_cut() {
     let items = [daemon_set("x", "agent"), node("a"), node("b"), pod("x", "agent-1", "DaemonSet")];
     let whole = format!("apiVersion: v1\nitems:\n{}kind: List\nmetadata:\n  resourceVersion: \"\"\n", yaml(&items));

@@ -120,6 +120,23 @@ fn the_line_that_tells_why_a_program_has_ended_is_shown() {
         ("[error] [in_tail] errno=24] Too many open files\n[error] [lib] backend failed", "Too many open files"),
         ("bind() to 0.0.0.0:80 failed (98: Address already in use)\nstill could not bind()", "Address already in use"),
         ("time=\"1\" level=fatal msg=\"open \\\"/x\\\": denied\"", "open \"/x\": denied"),
+        // The level and the time of a line say nothing, and neither does what else it has.
+        (
+            "ts=2026-01-01 level=error caller=main.go:7 msg=\"cannot start\" err=\"open /x: denied\" id=7",
+            ", \"cannot start: open /x: denied\";",
+        ),
+        (
+            "{\"ts\":1.5,\"level\":\"error\",\"msg\":\"cannot start\",\"error\":\"open /x: denied\"}",
+            ", \"cannot start: open /x: denied\";",
+        ),
+        ("{\"severity\":\"ERROR\",\"message\":\"cannot start:\\nno such key\"}", ", \"cannot start: no such key\";"),
+        ("time=1 level=fatal msg=\"failed: denied\" error=denied", ", \"failed: denied\";"),
+        ("{\"level\":\"error\",\"msg\":\"cannot sta", "{\"level\":\"error\",\"msg\":\"cannot sta"),
+        ("cannot parse msg=7", ", \"cannot parse msg=7\";"),
+        (
+            "{\"ts\":1,\"level\":\"error\",\"msg\":\"no such host\"}\n{\"ts\":2,\"level\":\"info\",\"msg\":\"0 errors\"}",
+            ", \"no such host\";",
+        ),
         (&long, "cannot get resource"),
     ] {
         let reason = first(plain().unready_pod("agent-x", "n", crash(message), json!({})));

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
+
 use super::cause::{Cause, FixIn, cause};
 
 /// How many characters of a termination message are shown; `--node` shows all.
@@ -54,7 +56,8 @@ fn is_of_lower_level(line: &str) -> bool {
     // klog: `W1127 03:11:46.123456       1 reflector.go:12] …`.
     let is_klog = matches!(line.as_bytes(), [b'I' | b'W', digits @ ..] if digits.iter().take_while(|b| b.is_ascii_digit()).count() == 4);
     let is_named = |word: &str| {
-        let (word, is_marked) = match word.strip_prefix("level=").or_else(|| word.strip_prefix("{\"level\":")) {
+        let level = ["level=", "{\"level\":", "\"level\":"].iter().find_map(|key| word.strip_prefix(key));
+        let (word, is_marked) = match level {
             Some(word) => (word, true),
             None => (word, word.starts_with('[')),
         };
@@ -126,7 +129,43 @@ const TELLING: &[&str] = &[
 /// Returns the line of a text that tells most of why a program has ended, as far as it is shown: the last one that tells of a failure, or
 /// else the last one.
 pub fn last_line(text: &str) -> Option<String> {
-    telling_line(text).map(shortened)
+    telling_line(text).map(|line| shortened(&message_of(line)))
+}
+
+/// The keys under which loggers write what they tell, and the error, the first that a line has.
+const MESSAGE: &[&str] = &["msg", "message"];
+const ERROR: &[&str] = &["error", "err", "exception"];
+
+/// Returns the message and the error of a line in JSON or logfmt, without its level, its time and the rest; another line as it is.
+fn message_of(line: &str) -> Cow<'_, str> {
+    let json: Option<Map<String, Value>> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
+    let text = |keys: &[&str]| match &json {
+        Some(fields) => keys.iter().find_map(|key| fields.get(*key)?.as_str().map(str::to_owned)),
+        None => keys.iter().find_map(|key| logfmt(line, key)),
+    };
+    let Some(message) = text(MESSAGE).filter(|message| !message.is_empty()) else { return Cow::Borrowed(line) };
+    let message = match text(ERROR).filter(|error| !error.is_empty() && !message.contains(&**error)) {
+        Some(error) => format!("{message}: {error}"),
+        None => message,
+    };
+    Cow::Owned(message.replace(['\n', '\r'], " "))
+}
+
+/// Returns the value of a key in a line of several.
+fn logfmt(line: &str, key: &str) -> Option<String> {
+    let value = line.match_indices(&format!("{key}=")).find_map(|(at, key)| {
+        // A line of prose may have one.
+        let is_one_of_several = at == 0 || line[..at].ends_with(' ') && line[..at].contains('=');
+        is_one_of_several.then(|| &line[at + key.len()..])
+    })?;
+    let Some(quoted) = value.strip_prefix('"') else { return value.split(' ').next().map(str::to_owned) };
+    let mut is_escaped = false;
+    let end = quoted.find(|character: char| {
+        let is_end = character == '"' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        is_end
+    })?;
+    Some(unescaped(&quoted[..end]).into_owned())
 }
 
 pub fn telling_line(text: &str) -> Option<&str> {

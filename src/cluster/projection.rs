@@ -67,6 +67,7 @@ fn fine_pod(mut pod: Pod) -> Pod {
     pod.spec.scheduler_name = String::new();
     pod.spec.service_account_name = String::new();
     // The containers are ready and were never restarted.
+    keep_image_ids(&mut pod);
     drop_equal_allocations(&mut pod);
     for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
         // Limits are reported only with a failure, and the API server has defaulted requests to them.
@@ -75,6 +76,14 @@ fn fine_pod(mut pod: Pod) -> Pod {
     }
     pod.status.conditions.retain(|condition| condition.status != "True" || !STEPS.contains(&condition.type_.as_str()));
     shrunk(pod)
+}
+
+/// Keeps which image each container runs, beside the image's name, which most pods share.
+fn keep_image_ids(pod: &mut Pod) {
+    for container in pod.spec.containers.iter_mut() {
+        let status = pod.status.container_statuses.iter().find(|status| status.name == container.name);
+        container.image_id = status.map(|status| status.image_id.clone()).unwrap_or_default();
+    }
 }
 
 /// Drops the statuses of containers if the node has allocated exactly what each requests, or does not report it.
@@ -118,6 +127,9 @@ fn shrunk(mut pod: Pod) -> Pod {
     pod
 }
 
+/// The most variants of the containers of one revision that are shared.
+const MOST_VARIANTS: usize = 8;
+
 /// What the pods of a controller have in common, by its uid and their revision.
 #[derive(Debug, Default)]
 pub(super) struct SharedParts(BTreeMap<(String, String), PodParts>);
@@ -126,7 +138,8 @@ pub(super) struct SharedParts(BTreeMap<(String, String), PodParts>);
 struct PodParts {
     labels: Shared<BTreeMap<String, String>>,
     owner_references: Shared<Vec<OwnerReference>>,
-    containers: Shared<Vec<Container>>,
+    /// Those of pods that are well, and of others, by the image that a tag stands for on the node.
+    containers: Vec<Shared<Vec<Container>>>,
     anti_affinity: Option<Shared<Vec<PodAffinityTerm>>>,
 }
 
@@ -138,12 +151,16 @@ impl SharedParts {
         let earlier = self.0.entry(key).or_insert_with(|| PodParts {
             labels: pod.metadata.labels.clone(),
             owner_references: pod.metadata.owner_references.clone(),
-            containers: pod.spec.containers.clone(),
+            containers: Vec::new(),
             anti_affinity: anti_affinity_terms(pod).map(|terms| terms.clone()),
         });
         pod.metadata.labels.share(&earlier.labels);
         pod.metadata.owner_references.share(&earlier.owner_references);
-        pod.spec.containers.share(&earlier.containers);
+        match earlier.containers.iter().find(|known| ***known == *pod.spec.containers) {
+            Some(known) => pod.spec.containers.share(known),
+            None if earlier.containers.len() < MOST_VARIANTS => earlier.containers.push(pod.spec.containers.clone()),
+            None => {}
+        }
         if let (Some(terms), Some(earlier)) = (anti_affinity_terms(pod), &earlier.anti_affinity) {
             terms.share(earlier);
         }
@@ -196,6 +213,7 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         ..ObjectMeta::default()
     };
     for status in status.container_statuses.iter_mut().chain(&mut status.init_container_statuses) {
+        status.image_id = String::new();
         status.state = Default::default();
         status.last_state = Default::default();
     }

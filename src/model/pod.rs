@@ -103,6 +103,8 @@ wire! {
         restart_policy: Option<String> = 24,
         /// What happens if the container ends with certain exit codes.
         restart_policy_rules: Vec<ContainerRestartRule> = 25,
+        /// The image that the node has, by its status, if that is not kept because the pod is well. The API has no such field.
+        image_id: String = 1000,
     }
 
     /// A mount of a volume.
@@ -325,6 +327,9 @@ wire! {
         ready: bool = 4,
         /// How often it was restarted.
         restart_count: i32 = 5,
+        /// The image that the node has, as the container runtime names it.
+        #[serde(rename = "imageID")]
+        image_id: String = 7,
         /// Whether its startup probe has passed.
         started: Option<bool> = 9,
         /// Resources that the node has allocated to it.
@@ -388,6 +393,14 @@ impl Pod {
     /// Returns how often its containers have restarted.
     pub fn restarts(&self) -> i64 {
         self.container_statuses().map(|status| i64::from(status.restart_count)).sum()
+    }
+
+    /// Returns the image that a container runs, as the container runtime of its node names it; `None` if unknown.
+    pub fn image_id(&self, container: &str) -> Option<&str> {
+        let of_statuses = self.container_statuses().map(|status| (&status.name, &status.image_id));
+        let of_containers = self.spec.containers.iter().map(|one| (&one.name, &one.image_id));
+        let mut known = of_statuses.chain(of_containers).filter(|(name, id)| *name == container && !id.is_empty());
+        known.next().map(|(_, id)| id.as_str())
     }
 
     /// Returns the states of all containers, init containers first.

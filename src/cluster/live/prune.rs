@@ -186,7 +186,7 @@ mod tests {
                     "phase": "Running",
                     "conditions": [{"type": "Ready", "status": "True"}, {"type": "Initialized", "status": "True"},
                         {"type": "DisruptionTarget", "status": "True"}],
-                    "containerStatuses": [{"name": "c", "ready": true, "restartCount": restarts}],
+                    "containerStatuses": [{"name": "c", "ready": true, "restartCount": restarts, "imageID": "i@sha256:a"}],
                 },
             }))
             .unwrap()
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!((kept.metadata.labels.len(), kept.spec.containers[0].resources.requests.len()), (1, 1));
         let conditions: Vec<&str> = kept.status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
         assert_eq!(conditions, ["Ready", "DisruptionTarget"]);
-        assert_eq!(kept.status.container_statuses, []);
+        assert_eq!((kept.status.container_statuses.len(), kept.image_id("c")), (0, Some("i@sha256:a")));
         let mut resized = fine(0);
         resized.status.container_statuses[0].allocated_resources.insert("cpu".to_owned(), Quantity::new("3"));
         let kept = matcher().keep_pod(resized.clone(), ForeignPods::Drop).unwrap();

@@ -334,6 +334,19 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl describe pod -n default agent-x",
         ),
         case(
+            "an_image_is_pulled_for_too_long",
+            waiting("ContainerCreating", "").event(
+                "Pod",
+                "agent-x",
+                "Pulling",
+                "Pulling image \"agent:2\"",
+                "11:31:00",
+            ),
+            (Starting, R::ContainersStarting),
+            &["pulling image agent:2 for 29m"],
+            "kubectl describe pod -n default agent-x",
+        ),
+        case(
             "kubelet_ended_a_pod_that_it_had_admitted",
             failed(
                 json!({"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}),

@@ -1,5 +1,6 @@
 //! Which container keeps a pod from being ready, and why.
 
+use super::PROGRESS_DEADLINE;
 use super::admission_changes::of_container;
 use super::cause::{Cause, FixIn, cause};
 use super::crashes::{
@@ -10,6 +11,7 @@ use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod, edit, log_before, logs};
 use super::fit::single_pod_node;
 use super::images::image_pull_failed;
+use super::node_images::{long_pull, of_digest};
 use super::probes;
 use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
@@ -45,8 +47,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         if let Some(end) = crash(pod, now, this) {
             let (ended, says_why) = why_ended(subject, node, pod, this, end, events);
             match says_why {
-                true => found.push(ended),
-                false => vague.push(of_container(subject, pod, container, ended)),
+                true => found.push(of_digest(subject, pod, container, status, ended)),
+                false => {
+                    vague.push(of_container(subject, pod, container, of_digest(subject, pod, container, status, ended)))
+                }
             }
         }
         findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));
@@ -205,13 +209,15 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
         bound.or_else(|| pod.metadata.creation_timestamp.get())
     });
     let before = pod.unready_since().filter(|_| lost_its_sandbox(pod) || pod.restarts() > 0);
-    let message = match before.or(started) {
+    let since = before.or(started);
+    let message = match since {
         Some(since) => Sentence::from(state).words(" for ").age(seconds_between(since, subject.index.now())),
         None => Sentence::from(state),
     };
     let finding =
         |message: Sentence, advice: &str| Finding::new(ReasonCode::ContainersStarting, message, advice.to_owned());
     const LOOK: &str = "wait; if it persists, look at the pod";
+    const LATE: &str = "look at the pod; if its events do not tell why, read the logs of the kubelet and the container runtime on its node";
     // A provider of virtual nodes says here why it does not run the pod (node/pod.go, github.com/virtual-kubelet/virtual-kubelet).
     if !pod.status.reason.is_empty() {
         let message = message.words("; ").value(&pod.status.reason).words(": ").value(pod.status.message.trim());
@@ -231,7 +237,13 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     let now = subject.index.now();
     let warns =
         |event: &&&Event| event.type_ == "Warning" && event.reason != "FailedScheduling" && event.is_recent(now);
-    let Some(event) = events.iter().find(warns) else { return finding(message, LOOK).with_command(describe_pod(pod)) };
+    let Some(event) = events.iter().find(warns) else {
+        let look = || match since.is_some_and(|since| seconds_between(since, now) > PROGRESS_DEADLINE) {
+            true => finding(message.clone(), LATE),
+            false => finding(message.clone(), LOOK),
+        };
+        return long_pull(subject, pod, &message, events).unwrap_or_else(look).with_command(describe_pod(pod));
+    };
     let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.index.now());
     match Cause::among(AT_START, &event.message) {
         Some(cause) if cause.fix_in == FixIn::Node => finding(message, cause.advice).with_origin(Origin::Node),

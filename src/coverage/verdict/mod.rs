@@ -29,6 +29,7 @@ pub mod limit_range;
 pub mod missing_pod;
 pub mod near_miss;
 pub mod node_health;
+pub mod node_images;
 pub mod node_plugin;
 pub mod node_removal;
 pub mod other_pods;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::Value;
@@ -11,6 +11,9 @@ use super::daemon_set::{DaemonSet, annotations, drop_nulls};
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::server_side_apply::{managed_fields, time_of};
 use super::template::Template;
+
+/// How long before its revision got its number a template was changed at most: the controller acts immediately.
+pub const REACTION: SignedDuration = SignedDuration::from_secs(5);
 
 /// A revision: a template, and a number that increases with each rollout.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,10 +72,18 @@ impl ControllerRevision {
     /// unknown.
     ///
     /// A revision that is rolled out again keeps its name and creation time, and gets the highest number, so the time is that of
-    /// the number's field manager. A revision that is older than its DaemonSet was adopted, which is also written by that manager.
+    /// the number's field manager. A revision that is older than its DaemonSet was adopted, which is also written by that manager,
+    /// unless the template was written right before.
     pub fn rolled_out_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
-        self.numbered_at_latest().filter(|at| adopted().is_none_or(|adopted| *at < adopted))
+        let follows_template = |at: Timestamp, adopted: Timestamp| {
+            let entries = managed_fields(&owner.object).iter();
+            let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
+            let mut written = of_template.filter_map(time_of).filter(|written| *written > adopted + REACTION);
+            written.any(|written| (SignedDuration::ZERO..=REACTION).contains(&at.duration_since(written)))
+        };
+        self.numbered_at_latest()
+            .filter(|at| adopted().is_none_or(|adopted| *at < adopted || follows_template(*at, adopted)))
     }
 
     fn is_older_than(&self, owner: Timestamp) -> bool {

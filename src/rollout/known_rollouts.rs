@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
+use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
 use crate::model::server_side_apply::{known_manager, managed_fields, time_of};
@@ -19,10 +20,6 @@ use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::report::change::Op;
 use crate::report::recent_changes::RolloutNumbers;
-
-/// How long before its revision got its number a template was changed at most, to find the manager: the controller acts
-/// immediately.
-pub(super) const REACTION: SignedDuration = SignedDuration::from_secs(5);
 
 /// When a rollout started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -339,6 +336,15 @@ mod tests {
         // With a gap, the time of the number is lost.
         let hole = [(2, "b", "10:10", Some("12:00")), (3, "c", "10:20", Some("12:00"))];
         assert_eq!(adopted("c", &hole), ["3 ..12:00 b → c", "2 ..12:00 "]);
+        // The template was written right before, not at the creation, or long before.
+        let undone = |written: &str| {
+            let revisions = [(2, "b", "10:10", Some("12:00")), (4, "a", "10:00", Some("12:30"))];
+            let entry = json!({"manager": "helm", "time": at(written), "fieldsV1": {"f:spec": {"f:template": {}}}});
+            let metadata = json!({"creationTimestamp": at("12:00:00"), "managedFields": [entry]});
+            said(&all(with_revisions("a", &revisions).daemon_set(json!({ "metadata": metadata })))).remove(0)
+        };
+        assert_eq!(undone("12:29:56"), "4 12:30 b → a (since 2)");
+        assert_eq!([undone("12:29:50"), undone("12:00:01")], ["4 ..12:30 b → a (since 2)"; 2]);
         // The new one's rollouts are known.
         let rolled = [hole[0], (3, "c", "12:00", Some("12:00")), (4, "d", "12:10", Some("12:10"))];
         assert_eq!(adopted("d", &rolled), ["4 12:10 c → d", "3 12:00 b → c", "2 ..12:00 "]);

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::known_rollouts::{REACTION, Rollout, known_rollouts};
+use super::known_rollouts::{Rollout, known_rollouts};
 use crate::coverage::gaps;
 use crate::facts::index::Index;
 use crate::facts::revisions::name_of;
+use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
 use crate::model::hold::Hold;
@@ -293,11 +294,12 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
         let is_own = written.manager.as_deref() == Some(FIELD_MANAGER);
         is_told(written) || (is_own && own.iter().any(|at| is_soon_after(written.at, *at, REACTION)))
     };
-    let is_pending = rollouts.iter().any(|rollout| rollout.pending);
+    // No rollout with a time tells of it.
+    let is_untold = rollouts.last().is_some_and(|last| last.began_at.is_none());
     let written = Written::all(&daemon_set.object).unwrap_or_default().into_iter();
     let written = written.filter(|written| !is_told(written)).filter_map(|written| {
         let details: Vec<String> =
-            told_fields(&written).filter(|name| is_pending || *name != "template").map(str::to_owned).collect();
+            told_fields(&written).filter(|name| is_untold || *name != "template").map(str::to_owned).collect();
         (!details.is_empty()).then(|| change(written.at, ChangeOf::Written, details, written.manager))
     });
     creation.into_iter().chain(deletion).chain(held).chain(rolled_out).chain(written).collect()

@@ -28,7 +28,7 @@ use crate::report::acceptance::Acceptance;
 use crate::report::coverage::RemovedNodes;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::new_pods::trial_of_current;
-use crate::rollout::recent_changes::add_to_blocked;
+use crate::rollout::recent_changes::add_to_failing;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
 /// Show whether rollouts are complete, and what blocks them
@@ -195,7 +195,7 @@ impl Rollouts {
         let question = Question { requested: *to_revision, map_label, accept, templates: templates.as_ref() };
         let mut report = rollout_status::answer(&snapshot, &question);
         check_templates(templates.as_ref(), &report, session)?;
-        add_to_blocked(&mut report, &snapshot);
+        add_to_failing(&mut report, &snapshot);
         if query.names.len() == 1 {
             add_stale_config(&mut report, &snapshot);
         }

@@ -35,7 +35,7 @@ use crate::report::fix::Fix;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::events::NodeEvents;
 use crate::rollout::new_pods::trials;
-use crate::rollout::recent_changes::add_to_blocked;
+use crate::rollout::recent_changes::add_to_failing;
 use crate::rollout::standstill::Standstills;
 use crate::rollout::status::{self as rollout_status, Question, Templates};
 
@@ -393,7 +393,7 @@ pub(super) async fn run(
         screen.clear(io)?;
     }
     if output != Some(Output::Json) {
-        add_to_blocked(&mut report, watch.last_snapshot());
+        add_to_failing(&mut report, watch.last_snapshot());
         let text = view.text(|page| {
             match (&end, report.daemon_sets.as_slice()) {
                 // The last lines were the answer.

@@ -26,7 +26,7 @@ use crate::model::written::{Written, WrittenObject};
 use crate::plan::{FIELD_MANAGER, RETRIED_ANNOTATION};
 use crate::report::reason::Class;
 use crate::report::recent_changes::{ChangeOf, ChangedKind, ChangesReport, ClusterChange, RolloutNumbers};
-use crate::report::rollout_status::{RolloutStatusReport, Verdict};
+use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 
 /// How long after its creation a node is being set up: writes until then do not count as changes.
 const SETUP: SignedDuration = SignedDuration::from_secs(30);
@@ -168,19 +168,26 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
     }
 }
 
-/// Adds to each blocked rollout the changes since shortly before it started that may explain it.
-pub fn add_to_blocked(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
-    let mut blocked = report.daemon_sets.iter_mut().filter(|one| one.verdict == Verdict::Blocked).peekable();
-    if blocked.peek().is_none() {
+/// Adds to each DaemonSet whose pods fail the changes that may explain it: since shortly before its rollout started or, if that is over,
+/// before they failed.
+pub fn add_to_failing(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
+    let fails =
+        |one: &&mut RolloutStatus| one.verdict == Verdict::Blocked || one.problems.iter().any(|cause| !cause.passing);
+    let mut failing = report.daemon_sets.iter_mut().filter(fails).peekable();
+    if failing.peek().is_none() {
         return;
     }
     let index = Index::new(snapshot);
-    for rollout in blocked {
+    for rollout in failing {
         let is_it = |one: &&DaemonSet| {
             one.metadata.is_named(&rollout.namespace, &rollout.name) && one.api_version() == rollout.api_version
         };
         let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().find(is_it) else { continue };
-        let began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);
+        let mut began = rollout.revision.as_ref().and_then(|revision| revision.rolled_out_at);
+        if matches!(rollout.verdict, Verdict::Degraded | Verdict::Complete) {
+            let failed = rollout.problems.iter().filter(|cause| !cause.passing).filter_map(|cause| cause.since);
+            began = failed.min().or(began);
+        }
         let nodes = rollout.problems.iter().filter(|cause| !cause.passing).flat_map(|cause| &cause.nodes);
         let nodes = nodes.map(String::as_str).collect();
         let failing = rollout.problems.iter().filter(|cause| !cause.passing && cause.code.class() != Class::Node);
@@ -475,12 +482,14 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use super::{ChangesReport, FollowedChanges, around_rollout, recent_changes};
+    use super::{ChangesReport, FollowedChanges, add_to_failing, around_rollout, recent_changes};
     use crate::facts::index::Index;
     use crate::facts::test_support::{World, at, world};
     use crate::model::controller_revision::ControllerRevision;
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::model::written::{Written, WrittenObject};
+    use crate::report::rollout_status::Verdict;
+    use crate::rollout::status::rollout_status;
 
     fn entry(manager: &str, time: &str, fields: Value) -> Value {
         json!({"manager": manager, "time": at(time), "fieldsV1": fields})
@@ -668,6 +677,43 @@ mod tests {
         ];
         assert_eq!(told("11:30:00"), all);
         assert_eq!(told("11:58:00"), all[..2]);
+    }
+
+    /// The revision has outlived its DaemonSet, so that its own time may be that of its adoption.
+    #[test]
+    fn a_rollout_without_a_time_is_told_by_who_may_have_changed_the_template() {
+        let managed = json!([entry("helm", "11:40:00", json!({"f:spec": {"f:template": {}}}))]);
+        let metadata = json!({"creationTimestamp": at("11:30:00"), "managedFields": managed});
+        let mut world = world().daemon_set(json!({ "metadata": metadata }));
+        let mut adopted = world.snapshot.controller_revisions[0].object.clone();
+        adopted["metadata"]["managedFields"] =
+            json!([entry("kube-controller-manager", "11:55:00", json!({"f:revision": {}}))]);
+        world.snapshot.controller_revisions[0] = ControllerRevision::from_object(adopted).unwrap();
+        assert!(told(world, "11:35:00").contains(&"11:40:00 agent Written helm: template".to_owned()));
+    }
+
+    /// The rollout is over, so that it does not matter when it began.
+    #[test]
+    fn what_changed_before_pods_of_a_finished_rollout_failed_is_told() {
+        let told = |written: &str| {
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let world = with_node(world(), "a", json!({}), &[entry("nfd", written, labels("pool"))]);
+            let world = world.unready_pod("agent-a", "a", crashes, json!({})).node("b", json!({})).pod(
+                "agent-b",
+                "b",
+                json!({}),
+            );
+            let mut snapshot = world.finish();
+            snapshot.now += jiff::SignedDuration::from_hours(48);
+            let mut report = rollout_status(&snapshot, None);
+            assert_eq!(report.daemon_sets[0].verdict, Verdict::Degraded);
+            add_to_failing(&mut report, &snapshot);
+            let changes = report.daemon_sets.remove(0).recent_changes;
+            lines(ChangesReport { changes, ..recent_changes(&snapshot, None) })
+        };
+        // It has not been ready since 11:50:00.
+        assert_eq!(told("11:40:00"), ["11:40:00 a Written nfd: labels pool"]);
+        assert_eq!(told("11:30:00"), [""; 0]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::pace_warnings::{
     become_unavailable, pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once,
 };
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::rollback::{revision_fails, rollback};
+use super::rollback::{failing_added_container, revision_fails, rollback};
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
 use super::situation::suspect::{failing, suspect};
@@ -195,6 +195,13 @@ pub(super) fn propose_template(
 
 /// Warns that another revision does not fix failures on a few nodes.
 fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
+    if let Some(container) = failing_added_container(before) {
+        let message = format!(
+            "container {container} fails, which admission adds to the pods: no revision of the template has it, so another one does not \
+             fix it"
+        );
+        return Some(Warning::new(WarningCode::NotByRevision, message));
+    }
     if revision_fails(before) {
         return None;
     }

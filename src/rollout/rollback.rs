@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, only_new_nodes_fail, suspect};
@@ -12,7 +14,7 @@ use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, name_of};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
-use crate::model::pod::Pod;
+use crate::model::pod::{ContainerStatus, Pod};
 use crate::model::template::Template;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
@@ -42,6 +44,32 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
     missing.into_iter().map(|(kind, name)| format!("{kind} {name}")).collect()
 }
 
+/// Returns the container that fails on every node where a pod of the current revision does, if admission has added it: no revision of the
+/// template has it, so going back does not help.
+pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>) -> Option<&'a str> {
+    let templates = situation.revisions.all.iter().map(|revision| revision.template.as_ref().ok());
+    let templates: Vec<&Template> = templates.chain([Some(&situation.revisions.live)]).collect::<Option<_>>()?;
+    let is_added = |name: &str| {
+        let lists = templates
+            .iter()
+            .flat_map(|template| ["containers", "initContainers"].map(|list| &template.value()["spec"][list]));
+        !lists.filter_map(Value::as_array).flatten().any(|container| container["name"] == name)
+    };
+    let fails = |status: &&ContainerStatus| {
+        let ended = [&status.state, &status.last_state].into_iter().find_map(|state| state.terminated.as_ref());
+        !status.ready
+            && (ended.is_some_and(|end| end.exit_code != 0)
+                || !status.is_being_created() && status.state.waiting.is_some())
+    };
+    let failing = situation.eligible().filter(|node| node.is_on_current() && !situation.is_passing(node));
+    let names = failing.map(|node| {
+        let mut names = node.updated?.container_statuses().filter(fails).map(|status| status.name.as_str());
+        let first = names.next().filter(|name| is_added(name))?;
+        names.all(is_added).then_some(first)
+    });
+    names.collect::<Option<Vec<&str>>>()?.first().copied()
+}
+
 /// Returns what must be restored before a rollback helps, if that is the only obstacle.
 pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
     let (target, template) = situation.revisions.target().filter(|_| rollback(situation) == Err(NoRollback::Lacks))?;
@@ -66,6 +94,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let known = situation.revisions.target();
     let (target, template) = known.or_else(|| left_for_what_fails(situation)).ok_or(NoRollback::NoTarget)?;
     if situation.only_restarts() {
+        return Err(NoRollback::NotTheRevision);
+    }
+    if failing_added_container(situation).is_some() {
         return Err(NoRollback::NotTheRevision);
     }
     if situation.has_worked_for_long() {

@@ -268,7 +268,7 @@ fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
         Column::number("ELIGIBLE", |row: &CountsByRow| row.counts.eligible),
         Column::number("AVAILABLE", |row: &CountsByRow| row.counts.available),
         Column::number("NOT-ELIGIBLE", |row: &CountsByRow| row.counts.not_eligible),
-        Column::fitted("PROBLEM", |row: &CountsByRow, width| some_codes(&row.problems, width)),
+        Column::codes("PROBLEM", |row: &CountsByRow, width| some_codes(&row.problems, width)),
     ];
     table::write(&columns, &by.rows, page)
 }

@@ -13,15 +13,15 @@ use super::removed_nodes::{in_short, lost_in_short};
 use super::status::held_in_short;
 use super::style;
 use super::table::{Column, Heading};
-use super::text::{self, count, or_merged, or_unknown, time_since};
+use super::text::{self, count, or_merged, or_unknown, time_since, wrap};
 use super::view::View;
 use crate::report::list::{ListReport, ListRow, Status};
 
 /// The maximum number of rows on a terminal before others are omitted.
 pub(super) const MOST_ROWS: usize = 18;
 
-/// The least width that a terminal needs beside namespaces and names: for the numbers, the status and the space between the columns.
-const BESIDE_NAMES: usize = 9 + 16 + 3 * 2;
+/// The least width that a terminal needs beside namespaces, names and the problem: for the numbers and the space between the columns.
+const BESIDE_NAMES: usize = 9 + 3 * 2;
 
 /// The minimum width for separate columns of desired, ready, updated and available pods.
 const LEAST_WIDTH_FOR_ALL_COLUMNS: usize = 110;
@@ -75,12 +75,17 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
     });
     let hidden = found - all.len();
     let has_namespaces = shown.namespace && namespace.is_none();
-    if has_namespaces && !shown.wide && !reports.are_several() && is_too_narrow(&all, view) {
-        let name = |(row, _): &Row<'_>| view.show(&format!("{}/{}", row.namespace, row.name));
+    if !shown.wide && !reports.are_several() && is_too_narrow(&all, has_namespaces, view) {
+        let (heading, name): (_, fn(&ListRow) -> String) = match has_namespaces {
+            true => ("NAMESPACE/NAME", |row| format!("{}/{}", row.namespace, row.name)),
+            false => ("NAME", |row| row.name.clone()),
+        };
+        let name = move |(row, _): &Row<'_>| view.show(&name(row));
         let available = Column::text("AVAILABLE", |(row, _): &Row<'_>| available(row));
-        let beneath =
-            |(row, now): &Row<'_>, width| or_merged(row.status, |width| problem(row, Some(*now), width), width);
-        reports.table(shown.heading, vec![available, Column::text("NAMESPACE/NAME", name)], all, beneath, page);
+        let beneath = |(row, now): &Row<'_>, width| {
+            wrap(&or_merged(row.status, |width| problem(row, Some(*now), width), width), width).join("\n")
+        };
+        reports.table(shown.heading, vec![available, Column::text(heading, name)], all, beneath, page);
     } else {
         reports.table(shown.heading, columns(shown, has_namespaces, view), all, |_, _| String::new(), page);
     }
@@ -91,12 +96,20 @@ pub(crate) fn table<'a>(reports: impl Into<Reports<'a, ListReport>>, shown: List
     reports.incomplete(|report| &report.incomplete, page)
 }
 
-/// Returns whether a terminal is too narrow to show the namespaces and names beside each other in full: names that are cut cannot be
-/// read, nor pasted into the next command.
-fn is_too_narrow(rows: &[InCluster<'_, Row<'_>>], view: &View) -> bool {
-    let widest = |of: fn(&ListRow) -> &str| rows.iter().map(|(_, (row, _))| text::columns(of(row))).max().unwrap_or(0);
-    let names = widest(|row| &row.namespace).max("NAMESPACE".len()) + widest(|row| &row.name);
-    view.limit.is_some_and(|limit| names + BESIDE_NAMES > limit)
+/// Returns whether a terminal is too narrow to show the namespaces, names and reason codes beside each other in full: what is cut
+/// cannot be read, searched for, nor pasted into the next command.
+fn is_too_narrow(rows: &[InCluster<'_, Row<'_>>], has_namespaces: bool, view: &View) -> bool {
+    let widest = |of: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(|(_, row)| of(row)).max().unwrap_or(0);
+    let namespaces = widest(&|(row, _)| text::columns(&row.namespace)).max("NAMESPACE".len());
+    let names = widest(&|(row, _)| text::columns(&row.name)) + if has_namespaces { namespaces } else { 0 };
+    let problems = widest(&|(row, now)| {
+        or_merged(row.status, |width| problem(row, Some(*now), width), 0)
+            .split(' ')
+            .map(text::columns)
+            .max()
+            .unwrap_or(0)
+    });
+    view.limit.is_some_and(|limit| names + problems + BESIDE_NAMES > limit)
 }
 
 /// Returns how many of the eligible nodes have an available pod.
@@ -177,10 +190,10 @@ fn columns<'a>(shown: ListParts, has_namespaces: bool, view: &'a View) -> Vec<Co
         ]);
     }
     let status = Column::text("STATUS", |(row, _): &Row<'_>| status(row.status));
-    columns.push(status.merged_into(Column::fitted("STATUS", |(row, now): &Row<'_>, width| {
+    columns.push(status.merged_into(Column::codes("STATUS", |(row, now): &Row<'_>, width| {
         or_merged(row.status, |width| problem(row, Some(*now), width), width)
     })));
-    columns.push(Column::fitted("PROBLEM", |(row, now): &Row<'_>, width| problem(row, Some(*now), width)));
+    columns.push(Column::codes("PROBLEM", |(row, now): &Row<'_>, width| problem(row, Some(*now), width)));
     columns
 }
 

@@ -95,7 +95,7 @@ pub(super) fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<
         false => list::status(row.status),
     };
     let status = Column::text("STATUS", move |(row, _): &Row<'_>| status(row));
-    let status = status.merged_into(Column::fitted("STATUS", move |(row, now): &Row<'_>, width| {
+    let status = status.merged_into(Column::codes("STATUS", move |(row, now): &Row<'_>, width| {
         or_merged(row.status, |width| problems(&(*row, *now), width), width)
     }));
     let mut columns = vec![
@@ -103,7 +103,7 @@ pub(super) fn table(reports: &Reports<'_, RolloutStatusReport>, page: &mut Page<
         status,
         Column::text("UPDATED", |(row, _): &Row<'_>| of(row.counts.updated, row.counts.eligible)).droppable(1),
         Column::text("AVAILABLE", |(row, _): &Row<'_>| of(row.counts.available, row.counts.eligible)),
-        Column::fitted("PROBLEM", problems),
+        Column::codes("PROBLEM", problems),
     ];
     if namespace.is_none() {
         columns.insert(0, Column::text("NAMESPACE", |(row, _): &Row<'_>| view.show(&row.namespace)));

@@ -52,6 +52,8 @@ enum Shape {
     Sentence,
     /// Text that shortens itself.
     Fitted,
+    /// Reason codes that shorten themselves, and then wrap at the edge of the terminal.
+    Codes,
     /// Text that wraps at the edge of the terminal.
     Prose,
 }
@@ -69,6 +71,12 @@ impl<'a, Row> Column<'a, Row> {
     /// Creates the last column, with sentences without styles that are truncated at the edge of the terminal.
     pub fn sentence(heading: &'a str, cell: impl Fn(&Row) -> String + 'a) -> Self {
         Column::new(heading, Shape::Sentence, move |row, _| cell(row))
+    }
+
+    /// Creates the last column, with reason codes that shorten themselves like [`Column::fitted`]. What does not fit then wraps, and no code is
+    /// truncated: people search for them.
+    pub fn codes(heading: &'a str, cell: impl Fn(&Row, usize) -> String + 'a) -> Self {
+        Column::new(heading, Shape::Codes, cell)
     }
 
     /// Creates the last column, with text without styles that shortens itself to a number of columns. Other columns are
@@ -98,7 +106,9 @@ impl<'a, Row: 'a> Column<'a, Row> {
             (Err(_), Shape::Text) if heading == "STATUS" => style::problem("Error"),
             (Err(_), Shape::Text) => String::new(),
             // No other column is dropped to show more of it.
-            (Err(error), Shape::Fitted) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
+            (Err(error), Shape::Fitted | Shape::Codes) if width == 0 => cut(error, ENOUGH_OF_A_SENTENCE, false),
+            // It is truncated instead of being wrapped.
+            (Err(error), Shape::Codes) => error.replace(' ', &NO_BREAK_SPACE.to_string()),
             (Err(error), Shape::Fitted | Shape::Sentence | Shape::Prose) => error.clone(),
         };
         let merged = merged.map(|column| Box::new(column.or_error()));
@@ -117,7 +127,7 @@ impl<'a, Row> Column<'a, Row> {
 
     /// Returns whether it is a last column that shortens itself.
     pub(super) fn is_fitted(&self) -> bool {
-        matches!(self.shape, Shape::Fitted)
+        matches!(self.shape, Shape::Fitted | Shape::Codes)
     }
 
     /// Allows the column to be dropped on a narrow terminal; columns with a lower rank are dropped first.
@@ -194,8 +204,11 @@ pub(super) fn write_rows<Row>(
     };
     if let (Some(limit), [before @ .., last]) = (view.limit, layout.as_slice()) {
         let widths: Vec<usize> = (0..layout.len()).map(|index| widest(&layout, &cells, index)).collect();
-        let is_cut = matches!(last.shape, Shape::Sentence | Shape::Fitted);
-        let least = if is_cut { widths[before.len()].min(LEAST_SENTENCE) } else { widths[before.len()] };
+        let least = match last.shape {
+            Shape::Sentence | Shape::Fitted => widths[before.len()].min(LEAST_SENTENCE),
+            Shape::Codes => longest_word(&cells, before.len()).max(last.heading.len()),
+            Shape::Text | Shape::Number | Shape::Prose => widths[before.len()],
+        };
         let needed = widths[..before.len()].iter().sum::<usize>() + usize::from(gap) * before.len() + least;
         let mut excess = needed.saturating_sub(limit);
         for (index, _) in before.iter().enumerate().rev().filter(|(_, column)| column.is_shrinkable) {
@@ -213,13 +226,20 @@ pub(super) fn write_rows<Row>(
                 Shape::Sentence => cut(cell, room, view.ascii),
                 // In a pipe nothing is truncated, but lists of names shorten themselves there, too.
                 Shape::Fitted => cut(&(last.cell)(row, room.min(view.names_room(0))), room, view.ascii),
+                Shape::Codes => {
+                    let text = (last.cell)(row, room.min(view.names_room(0)));
+                    let lines = wrap(&text.replace(" more", &format!("{NO_BREAK_SPACE}more")), room);
+                    let lines = lines.iter().map(|line| cut(line, room, view.ascii)).collect::<Vec<_>>();
+                    lines.join("\n").replace(NO_BREAK_SPACE, " ")
+                }
                 Shape::Prose => wrap_with_no_break_spaces(cell, room),
                 Shape::Text | Shape::Number => continue,
             };
         }
         for (style, cells) in styles.iter().zip(&mut cells) {
             let Some(cell) = cells.last_mut() else { continue };
-            *cell = style.replace(&strip_str(style).to_string(), cell);
+            let (first, others) = cell.split_at(cell.find('\n').unwrap_or(cell.len()));
+            *cell = style.replace(&strip_str(style).to_string(), first) + others;
         }
     }
     let mut table = Table::new();
@@ -285,13 +305,15 @@ fn breakable(line: &str, room: usize) -> String {
 fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], gap: u16) -> usize {
     let widths = (0..layout.len()).map(|index| match layout[index].shape {
         Shape::Sentence => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
-        Shape::Prose => {
-            let words = cells.iter().flat_map(|row| row[index].split([' ', '\n'])).map(columns).max().unwrap_or(0);
-            widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE).max(words)
-        }
-        Shape::Text | Shape::Number | Shape::Fitted => widest(layout, cells, index),
+        Shape::Prose => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE).max(longest_word(cells, index)),
+        Shape::Text | Shape::Number | Shape::Fitted | Shape::Codes => widest(layout, cells, index),
     });
     widths.sum::<usize>() + usize::from(gap) * layout.len().saturating_sub(1)
+}
+
+/// Returns the width of the longest word of a column.
+fn longest_word(cells: &[Vec<String>], index: usize) -> usize {
+    cells.iter().flat_map(|row| row[index].split([' ', '\n'])).map(columns).max().unwrap_or(0)
 }
 
 /// Returns the width of a column.

@@ -135,13 +135,17 @@ fn fitting(text: impl Iterator<Item = char>, room: usize) -> String {
 
 pub use crate::report::count;
 
-/// Returns a status and the problem, which may be too long, or only the problem if it includes the status.
+/// Returns a status and the problem, which may be too long, or only the problem if it includes the status, or if there is no room for a
+/// status that is not as important.
 pub(super) fn or_merged(status: Status, problem: impl Fn(usize) -> String, width: usize) -> String {
     let is_said = matches!(status, Status::NodesDown | Status::NoNodes);
+    let may_be_left_out = matches!(status, Status::Degraded | Status::Progressing) && width > 0;
     let status = status.name();
-    match problem(0).is_empty() {
+    let least = problem(0);
+    let is_too_long = columns(&least) + status.len() + 2 > width && columns(&least) <= width;
+    match least.is_empty() {
         true => status.to_owned(),
-        false if is_said => problem(width),
+        false if is_said || may_be_left_out && is_too_long => problem(width),
         false => format!("{status}: {}", problem(width.saturating_sub(status.len() + 2))),
     }
 }

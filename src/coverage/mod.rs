@@ -41,6 +41,7 @@ pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::daemon_set_context::strategy;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart, delete_pod};
 pub(crate) use verdict::fit::{excess, fits_after, fits_now, fits_without_terminating};
+pub(crate) use verdict::former_pods::failed_again_since;
 pub(crate) use verdict::images::registry;
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_plugin::NodePlugin;

@@ -327,6 +327,14 @@ impl<'a> Facts<'a> {
         events.into_iter().find(|event| event.reason == reason)?.last_seen()
     }
 
+    /// Returns since when the API server has refused pods, and created none, as far as there are events.
+    pub fn refused_since(&self) -> Option<Timestamp> {
+        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
+        let refused = events.into_iter().filter(|event| event.reason == "FailedCreate");
+        let first = refused.filter_map(Event::first_seen).min().filter(|_| self.creation_is_refused())?;
+        Some(self.last_created().map_or(first, |created| created.max(first)))
+    }
+
     /// Returns whether the API server would create a pod of the current revision now; `None` if it was not asked.
     pub fn is_accepted(&self) -> Option<bool> {
         self.index.snapshot.is_admitted(self.daemon_set, self.current_hash()?)

@@ -87,6 +87,11 @@ impl Event {
         self.series.as_ref().map_or(self.count, |series| series.count).max(1)
     }
 
+    /// Returns when the event first happened, in either format.
+    pub fn first_seen(&self) -> Option<Timestamp> {
+        self.first_timestamp.get().or_else(|| self.event_time.get()).or_else(|| self.last_seen())
+    }
+
     /// Returns when the event last happened, in either format.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let series = self.series.as_ref().and_then(|series| series.last_observed_time.get());

@@ -521,7 +521,9 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     for cause in &rollout.problems {
         let code = format!("{:<24}", cause.code.name());
         let code = if cause.passing { style::in_progress(code) } else { style::problem(code) };
-        let since = cause.since.map_or_else(|| "?".to_owned(), |since| time_since(since, now));
+        let at_least = if cause.since_at_latest { "≥" } else { "" };
+        let since = cause.since.map_or_else(|| "?".to_owned(), |since| format!("{at_least}{}", time_since(since, now)));
+        let since = view.show(&since);
         // Without the nodes, those that lack a pod have no name.
         let which = if cause.nodes.is_empty() { "?".to_owned() } else { view.names(&cause.nodes, BEFORE_NAMES) };
         writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.count, view.show(&which));

@@ -453,6 +453,9 @@ pub struct ReasonGroup {
     pub fix: Fix,
     /// When the first of the nodes became unavailable; absent if unknown. This and what follows is of the rollout, in `status`.
     pub since: Option<Timestamp>,
+    /// Whether it may have been unavailable before `since`, too; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub since_at_latest: bool,
     /// Whether all of them were unavailable before the rollout began; absent if unknown.
     pub before_rollout: Option<bool>,
     /// How many of the nodes have a pod of the current revision.

@@ -228,6 +228,7 @@ impl Finding {
             fix: self.fix().for_reason(self.code.name()),
             refused_by: self.refused_by,
             since: None,
+            since_at_latest: false,
             before_rollout: None,
             on_current_revision: None,
             fault: None,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::bound_pod::kubelet_rejected;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, edit};
@@ -87,6 +89,15 @@ fn failed_pod(event: &Event) -> Option<(&str, &str)> {
     let (pod, rest) = rest.split_once(" on node ")?;
     let (_, pod) = pod.split_once('/')?;
     Some((pod, rest.split([',', ' ']).next()?))
+}
+
+/// Returns since when the pods of a node have failed one after the other, as far as there are events.
+pub(crate) fn failed_again_since(facts: &Facts<'_>, node: &str) -> Option<Timestamp> {
+    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata).into_iter();
+    let of_node: Vec<&Event> = events.filter(|event| failed_pod(event).is_some_and(|(_, it)| it == node)).collect();
+    let times: i32 = of_node.iter().map(|event| event.times()).fold(0, i32::saturating_add);
+    let first = of_node.iter().filter_map(|event| event.first_seen()).min();
+    first.filter(|_| times >= PODS)
 }
 
 /// Finds that the kubelet of a node has rejected one pod after the other, so that the next one will fare the same.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::coverage::creation_refusal;
+use jiff::Timestamp;
+
+use crate::coverage::{creation_refusal, failed_again_since};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
 use crate::report::coverage::{Affected, ReasonGroup};
@@ -26,6 +28,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
         relevant.contains(name.as_str()) || situation.node(name).is_some_and(|node| node.eligible && !node.is_done)
     };
     let mut problems: Vec<ReasonGroup> = Vec::new();
+    let refused = situation.refused_since();
     for group in &situation.coverage.problems {
         let mut by_fault: BTreeMap<Option<Fault>, Vec<&RolloutNode<'_>>> = BTreeMap::new();
         for node in group.nodes.iter().filter(is_relevant).filter_map(|name| situation.node(name)) {
@@ -38,6 +41,9 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
             let command = group.fix.command.clone().filter(|_| !is_split || is_first());
             let rolled_out_at = situation.rolled_out_at();
             let before = nodes.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
+            let exact = nodes.iter().filter_map(|node| node.since).min();
+            let at_latest = nodes.iter().filter_map(|node| lacks_pod_since(situation, node, refused)).min();
+            let is_earlier = at_latest.is_some_and(|at| exact.is_none_or(|exact| at < exact));
             problems.push(ReasonGroup {
                 code: group.code,
                 count: nodes.len(),
@@ -46,7 +52,8 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
                 refused_by: group.refused_by.clone(),
                 missing: group.missing.clone(),
                 fix: Fix { advice: group.fix.advice.clone(), command },
-                since: nodes.iter().filter_map(|node| node.since).min(),
+                since: if is_earlier { at_latest } else { exact },
+                since_at_latest: is_earlier,
                 before_rollout: before.map(|before| before.into_iter().all(|before| before)),
                 on_current_revision: Some(nodes.iter().filter(|node| node.updated.is_some()).count()),
                 fault,
@@ -60,6 +67,17 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
     // The sort is stable: coverage has the groups with the most nodes first.
     problems.sort_by_key(|problem| problem.passing);
     problems
+}
+
+/// Returns since when at the latest a node has had no available pod, if its pods are refused, or fail one after the other.
+fn lacks_pod_since(situation: &Situation<'_>, node: &RolloutNode<'_>, refused: Option<Timestamp>) -> Option<Timestamp> {
+    let joined = node.object?.metadata.creation_timestamp.get();
+    let has_pod =
+        node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty() || !node.failed.is_empty();
+    let failed =
+        failed_again_since(situation, node.name).filter(|_| !node.updated_is_available && !node.old_is_available);
+    let since = failed.or(refused.filter(|_| !has_pod))?;
+    Some(joined.map_or(since, |joined| joined.max(since)))
 }
 
 /// Returns the coverage reasons if it is not known which nodes matter for the rollout: its pods are reliable, whatever else

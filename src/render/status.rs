@@ -138,8 +138,9 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
     // While it progresses, there are only transient problems.
-    let is_shown =
-        |cause: &&ReasonGroup| !cause.passing || matches!(rollout.verdict, Verdict::Progressing | Verdict::Unknown);
+    let shows_all = matches!(rollout.verdict, Verdict::Progressing | Verdict::Unknown)
+        || rollout.blocked_by == Some(BlockedBy::NoProgress);
+    let is_shown = |cause: &&ReasonGroup| !cause.passing || shows_all;
     let causes = rollout.problems.iter().filter(is_shown).map(|cause| (cause.code, cause.count));
     let is_settled = matches!(rollout.verdict, Verdict::Complete | Verdict::Unknown);
     let others = rollout.other_problems.iter().filter(|_| is_settled).map(|problem| (problem.code, problem.count));
@@ -162,6 +163,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
     }
+    words.extend(rollout.unchanged_since.map(|since| format!("no progress for {}", time_since(since, now))));
     words.extend(rollout.hold.as_ref().map(held_in_short));
     if rollout.verdict == Verdict::Paused {
         let old = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
@@ -323,6 +325,11 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                         rollout.controller_silent_since.map(|since| format!(" for {}", time_since(since, now)));
                     let silent = silent.unwrap_or_default();
                     format!("; kube-controller-manager seems to be down: it has not renewed its lease{silent}")
+                }
+                Some(BlockedBy::NoProgress) => {
+                    let time = rollout.unchanged_since.map(|since| format!(" for {}", time_since(since, now)));
+                    let lacks = rollout.lacks.as_ref().map(|lacks| format!("; {lacks}")).unwrap_or_default();
+                    format!("; no pod was created, deleted or became available{}{lacks}", time.unwrap_or_default())
                 }
                 Some(BlockedBy::CreationBackoff) => {
                     "; the controller waits after the API server had refused new pods".to_owned()

@@ -180,6 +180,9 @@ pub enum BlockedBy {
     Budget,
     /// A pod of an older revision on a node that does not exist stops the rolling update.
     NodeNotFound,
+    /// No pod was created, deleted or became available since `unchangedSince`, although the controller has something to do, or a pod
+    /// is only to be started.
+    NoProgress,
     /// Pods of the current revision do not become available, and no old pod waits to be replaced.
     UnavailablePods,
 }
@@ -233,7 +236,7 @@ pub struct RolloutStatus {
     pub restarting: Vec<ReasonGroup>,
     /// Problems of the DaemonSet as a whole.
     pub concerns: Vec<Reason>,
-    /// What is missing to tell how far the rollout is, if that is not what `incomplete` says.
+    /// What is missing to tell how far the rollout is, or what keeps it from progressing, if that is not what `incomplete` says.
     pub lacks: Option<String>,
     /// Whether the API server refuses new pods, by the events.
     pub creation_refused: bool,
@@ -247,6 +250,8 @@ pub struct RolloutStatus {
     /// Since when the controller could have deleted old pods whose surge pods are available, if it has missed that: with
     /// `maxSurge` and `minReadySeconds` it may stand still until another event of the DaemonSet.
     pub stalled_since: Option<Timestamp>,
+    /// Since when no pod was created, deleted or became available, if the rollout should progress, and that is too long.
+    pub unchanged_since: Option<Timestamp>,
     /// What failing nodes have in common and available ones lack, beside their revision; usually empty.
     pub common_causes: Vec<CommonCause>,
     /// Whether the current revision or the nodes are to blame, if pods of the current revision fail and their number
@@ -264,8 +269,8 @@ pub struct RolloutStatus {
     pub eta: Option<Eta>,
     /// What lets the rollout continue or ends it, the first choice first. Nothing of it is done by itself.
     pub way_out: Vec<Fix>,
-    /// If the rollout is blocked: what may explain that and changed since 15 minutes before it began, the latest first and no more than
-    /// five: how the DaemonSet is updated, the nodes of `problems`, and what limits the pods of its namespace as far as it was read.
+    /// If pods fail: what may explain that and changed since 15 minutes before the rollout began or, if that is over, before they
+    /// failed, the latest first and no more than five: how the DaemonSet is updated, the nodes of `problems`, and what limits the pods of its namespace as far as it was read.
     /// `kubectl ds changes` lists all. Empty in the objects of --watch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent_changes: Vec<ClusterChange>,

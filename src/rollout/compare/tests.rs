@@ -292,7 +292,7 @@ fn what_is_worse_follows_the_table() {
                 .node("d", with(of_pool("two"), json!({"metadata": {"labels": {"kubernetes.io/os": "windows"}}})))
                 .finish(),
             vec![],
-            "Worse, Unexplained d (new)",
+            "Worse, Unexplained d (new), stopped",
         ),
         ("all nodes were replaced", three().finish(), healthy(world(), &["x", "y", "z"]).finish(), vec![], "Same"),
         (

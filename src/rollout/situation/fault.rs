@@ -72,7 +72,8 @@ impl<'s> Faults<'s> {
             BlockedBy::MissedSurgePods
             | BlockedBy::ControllerDown
             | BlockedBy::CreationBackoff
-            | BlockedBy::DeletionRefused => Fault::Cluster,
+            | BlockedBy::DeletionRefused
+            | BlockedBy::NoProgress => Fault::Cluster,
             BlockedBy::Budget => worst(used_by.iter().filter_map(|name| by_node.get(name))),
             BlockedBy::NodeNotFound => Fault::Node,
             // With surge, there may be no node that is missing because of that.

@@ -8,6 +8,7 @@ mod parts_in_common;
 pub(super) mod severity;
 pub(super) mod simulation;
 pub(super) mod suspect;
+pub(super) mod unchanged;
 pub(super) mod verdict;
 mod worked_for_long;
 
@@ -366,6 +367,11 @@ impl<'a> Situation<'a> {
         let available_at = |node: &&RolloutNode<'_>| daemon_pods::available_since(node.updated?, min_ready);
         let since = replaced.iter().map(available_at).min().flatten()?;
         (seconds_between(since, self.ready_clock()) > REACTION).then_some(since)
+    }
+
+    /// Returns since when nothing has changed, if that is known to be too long for a rollout that should progress.
+    pub(in crate::rollout) fn unchanged_since(&self) -> Option<Timestamp> {
+        unchanged::unchanged_since(self)
     }
 
     /// Returns the finalizers that keep deleted pods on nodes that are ready, and not just for a moment: other pods that have them stay as

@@ -20,8 +20,9 @@ pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {
 /// Judges a rollout; fails with what blocks it.
 ///
 /// It is Blocked only if it is not finished, and the controller has nothing to do that the API server would accept, and no pod is
-/// about to become available by itself; or if the controller does not notice that it has something to do. Recreating failed pods
-/// with a growing delay does not count as something to do: they fail like crashing containers that are restarted.
+/// about to become available by itself; or if the controller does not notice that it has something to do; or if nothing has come of
+/// all this for so long that something must be down. Recreating failed pods with a growing delay does not count as something to do:
+/// they fail like crashing containers that are restarted.
 pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
     if daemon_set.metadata.is_terminating() {
@@ -44,7 +45,11 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
     let acts = || step.acts(situation.creation_is_refused(), situation.deletion_refusal().is_some());
     let is_acting = situation.controller_silent_since().is_none() && acts();
     if is_acting || is_waiting_for_pods(situation, step) {
-        return Ok(Verdict::Progressing);
+        return match situation.unchanged_since() {
+            None => Ok(Verdict::Progressing),
+            Some(_) if situation.controller_silent_since().is_some() => Err(BlockedBy::ControllerDown),
+            Some(_) => Err(BlockedBy::NoProgress),
+        };
     }
     let has_old_pods = situation.nodes.iter().any(|node| node.old.is_some());
     let is_suspended = match &daemon_set.spec.update_strategy {

@@ -1,5 +1,7 @@
 //! Situations that real clusters have shown to be easily misjudged, and those that each rule distinguishes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, from_value, json};
 
 use super::coverage::add_blame;
@@ -12,6 +14,7 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
+use crate::model::written::Written;
 use crate::plan::SpecFields;
 use crate::report::node_map::MapState;
 use crate::report::plan::WarningCode;
@@ -673,6 +676,139 @@ fn a_rollout_that_is_blocked_says_by_what() {
     let paused = rollout_status(&paused, None).daemon_sets.remove(0);
     assert_eq!((paused.verdict, paused.blocked_by), (Verdict::Blocked, Some(BlockedBy::UnavailablePods)));
     assert_eq!(status(with_states(world(), &["old"])).blocked_by, None);
+}
+
+/// As if the controller or the scheduler were down, whose lease was not read.
+#[test]
+fn a_rollout_in_which_nothing_has_happened_for_more_than_an_hour_does_not_progress() {
+    let later = |world: World, minutes: i64| {
+        let mut snapshot = world.finish();
+        snapshot.now += jiff::SignedDuration::from_mins(minutes);
+        snapshot
+    };
+    let status = |snapshot: &Snapshot| rollout_status(snapshot, None).daemon_sets.remove(0);
+    let to_schedule =
+        || world().node("a", json!({})).pending_pod("agent-a", "a", "0/1 nodes: 1 Too many pods.", json!({}));
+    let controller = "kubectl get lease -o yaml -n kube-system kube-controller-manager";
+    // The latest known change, at which time of the day.
+    for (world, changed, command) in [
+        (with_states(world(), &["new", "old"]), "11:40", controller),
+        (with_states(world(), &["new", "no pod"]), "11:40", controller),
+        (with_states(with_strategy(world(), surge(1)), &["old"]), "11:31", controller),
+        (
+            with_states(world(), &["new", "old"]).event(
+                "DaemonSet",
+                "agent",
+                "SuccessfulCreate",
+                "Created",
+                "11:45:00",
+            ),
+            "11:45",
+            controller,
+        ),
+        (to_schedule(), "11:57", "kubectl get lease -n kube-system kube-scheduler"),
+    ] {
+        let minute: i64 = changed[3..].parse().unwrap();
+        let mut snapshot = later(world, minute);
+        let progressing = status(&snapshot);
+        assert_eq!((progressing.verdict, progressing.blocked_by), (Verdict::Progressing, None), "{changed}");
+        snapshot.now += jiff::SignedDuration::from_mins(1);
+        let stuck = status(&snapshot);
+        assert_eq!((stuck.verdict, stuck.blocked_by), (Verdict::Blocked, Some(BlockedBy::NoProgress)), "{changed}");
+        assert_eq!(commands(&stuck), [command]);
+        assert!(stuck.lacks.unwrap().contains("kube-controller-manager"));
+        // A node may have become eligible since, which only its writers tell.
+        let missing = stuck
+            .problems
+            .iter()
+            .flat_map(|problem| &problem.nodes)
+            .chain(stuck.outdated.iter().flat_map(|old| &old.nodes));
+        for node in missing.cloned().collect::<BTreeSet<_>>() {
+            let written = Written {
+                manager: None,
+                at: snapshot.now,
+                applied: false,
+                labels: Vec::new().into(),
+                spec: Vec::new(),
+            };
+            snapshot.node_writes.insert(node, vec![written]);
+        }
+        assert_eq!(status(&snapshot).verdict, Verdict::Progressing, "{changed}");
+    }
+    // A pod that becomes available merely by the passage of time, and one with a long grace period.
+    let slow = with_states(with_strategy(world(), json!({"rollingUpdate": {"maxUnavailable": 1}})), &["new", "old"]);
+    let slow = later(slow.daemon_set(json!({"spec": {"minReadySeconds": 36_000}})), 120);
+    assert_eq!(status(&slow).verdict, Verdict::Progressing);
+}
+
+#[test]
+fn a_container_that_admission_adds_is_not_helped_by_another_revision() {
+    let told = |name: &str, own_crashes: bool| {
+        let crashes = |name: &str| {
+            json!({"name": name, "restartCount": 9, "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "finishedAt": at("11:59:00")}}})
+        };
+        let own = if own_crashes {
+            crashes("agent")
+        } else {
+            json!({"name": "agent", "ready": true, "state": {"running": {}}})
+        };
+        let pod = json!({
+            "metadata": {"creationTimestamp": at("11:40:00")},
+            "spec": {"containers": [{"name": "agent", "image": "agent:2"}, {"name": name, "image": "proxy:1"}]},
+            "status": {"containerStatuses": [own, crashes(name)]},
+        });
+        let world = with_states(
+            with_strategy(two_revisions(), json!({"rollingUpdate": {"maxUnavailable": 2}})),
+            &["old", "old"],
+        );
+        let world = ["b", "c"].iter().fold(world, |world, node| {
+            world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, json!({}), pod.clone())
+        });
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        let warnings = undo(&situation, Some(1)).unwrap().report.warnings;
+        let is_warned = warnings.iter().any(|warning| warning.message.starts_with(&format!("container {name} fails")));
+        let offers =
+            commands(&rollout_status(&snapshot, None).daemon_sets[0]).iter().any(|command| command.contains("undo"));
+        (is_warned, offers)
+    };
+    assert_eq!(told("istio-proxy", false), (true, false));
+    assert_eq!(told("vault-agent", false), (true, false));
+    // Each may be the cause.
+    assert!(!told("istio-proxy", true).0);
+    assert_eq!(told("agent", false).0, false);
+}
+
+#[test]
+fn nodes_whose_pods_are_refused_or_fail_one_after_the_other_have_none_for_at_least_as_long_as_events_tell() {
+    let first = |mut world: World, time: &str| {
+        world.snapshot.events.iter_mut().for_each(|event| event.first_timestamp = from_value(json!(at(time))).unwrap());
+        world
+    };
+    let young = json!({"metadata": {"creationTimestamp": at("11:45:00")}});
+    let found = "Found failed daemon pod default/agent-1 on node a, will try to kill it";
+    let failing = |node: Value, message: &str| {
+        let failed = json!({"metadata": {"creationTimestamp": at("11:59:30")}, "status": {"phase": "Failed", "reason": "Rejected",
+            "containerStatuses": null, "conditions": null}});
+        let world = two_revisions().node("a", node).pod("agent-a", "a", failed);
+        first(world.event("DaemonSet", "agent", "FailedDaemonPod", message, "11:59:30"), "11:10:00")
+    };
+    let other = found.replace("node a", "node b");
+    for (world, expected) in [
+        // The last one was created at 11:40:00.
+        (first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:50:00"), ("11:50:00", true)),
+        (first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:20:00"), ("11:40:00", true)),
+        (first(refused(two_revisions()).node("a", young.clone()), "11:20:00"), ("11:45:00", true)),
+        (failing(json!({}), found), ("11:10:00", true)),
+        (failing(young, found), ("11:45:00", true)),
+        (failing(json!({}), &other), ("11:59:30", false)),
+    ] {
+        let status = status(world);
+        let problem = &status.problems[0];
+        assert_eq!((problem.since.unwrap(), problem.since_at_latest), (at(expected.0).parse().unwrap(), expected.1));
+    }
 }
 
 /// Upstream's `rollingUpdate` returns an error in this case.

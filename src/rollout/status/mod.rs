@@ -46,7 +46,8 @@ use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
 use crate::report::coverage::Counters;
 use crate::report::rollout_status::{
-    NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport, Verdict,
+    BlockedBy, NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport,
+    Verdict,
 };
 use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
@@ -54,6 +55,7 @@ use crate::rollout::new_pods::may_be_refused;
 use crate::rollout::situation::Situation;
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
+use crate::rollout::situation::unchanged::not_read;
 use accept::Acceptances;
 
 /// The expected templates of DaemonSets, by namespace and name.
@@ -157,12 +159,16 @@ fn status<'a>(
         accepted: acceptances.judge(&situation, verdict, faults),
         restarting: situation.coverage.restarting.clone(),
         concerns: situation.coverage.concerns.clone(),
-        lacks: (!is_known).then(|| lacks(&situation)).flatten().map(str::to_owned),
+        lacks: match judgement.blocked_by {
+            Some(BlockedBy::NoProgress) => not_read(&situation),
+            _ => (!is_known).then(|| lacks(&situation)).flatten().map(str::to_owned),
+        },
         creation_refused: situation.creation_is_refused(),
         creation_may_be_refused: may_be_refused(&situation),
         creation_accepted: situation.is_accepted().filter(|_| situation.creation_is_refused()),
         controller_silent_since: situation.controller_silent_since(),
         stalled_since: situation.stalled_since(step).filter(|_| replaces),
+        unchanged_since: situation.unchanged_since().filter(|_| judgement.blocked_by == Some(BlockedBy::NoProgress)),
         replaced_at_once: problems::replaced_at_once(&situation, step).filter(|_| replaces),
         retained: step
             .update()

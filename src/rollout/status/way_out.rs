@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use super::held::is_unverified;
 use crate::coverage::{delete_pod, refusal_reason};
+use crate::facts::controller::check_scheduler;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
+use crate::model::pod::Pod;
 use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::count;
@@ -17,7 +19,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::reason::{Reason, ReasonCode};
-use crate::report::rollout_status::{SuspectKind, Verdict};
+use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
@@ -67,6 +69,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
+        _ if judgement.blocked_by == Some(BlockedBy::NoProgress) => vec![check_who_should_act(situation, step)],
         _ if revision_fails => vec![undo(), to_restore(situation), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(has_many_failed_pods) => {
             vec![delete_failed(situation)]
@@ -111,6 +114,15 @@ fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     let ((before, from), (after, to)) = (before.field(), after.field());
     let advice = format!("{after} {to} was set because the rollout was blocked; to restore {before} {from}");
     Some(Fix::new(advice, command))
+}
+
+/// Suggests checking the controller, or the scheduler if only that should act.
+fn check_who_should_act(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+    let is_unscheduled = |pod: &Pod| pod.spec.node_name.is_empty();
+    match step.acts(false, false) {
+        true => Some(situation.controller.check()),
+        false => situation.nodes.iter().any(|node| node.updated.is_some_and(is_unscheduled)).then(check_scheduler),
+    }
 }
 
 /// Suggests resuming a paused Advanced DaemonSet once its template was rolled back.

@@ -65,8 +65,6 @@ pub(super) enum Fit {
 pub(super) enum Unknown {
     /// Not all pods of the node were read.
     Room,
-    /// Devices may provide this resource, which the node does not offer.
-    Device(String),
     /// Not all pods or namespaces were read that a rule about other pods goes by.
     OtherPods,
     /// Something was not read by which the volumes of the pod keep it from nodes.
@@ -89,12 +87,6 @@ impl Unknown {
             Unknown::Room => {
                 let message = format!("not every pod on {on} was read: whether the pods fit is not known");
                 Incomplete::new("pods", message, true)
-            }
-            Unknown::Device(resource) => {
-                let message = format!(
-                    "{resource} is not a resource of {on}, and only the scheduler knows whether a device class has devices for it there"
-                );
-                Incomplete::new("deviceclasses", message, false)
             }
             Unknown::OtherPods => {
                 let message = format!(
@@ -241,8 +233,7 @@ impl<'a> ProposedDaemonSet<'a> {
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         let by_others = self.by_others(node, beside);
         let Some(obstacle) = ports.into_iter().chain(shortages).next() else {
-            let device = || Some(Unknown::Device(room.devices.of_requests(&self.requests, node).next()?.to_owned()));
-            return by_others.or_else(|| device().map(Fit::Unknown)).unwrap_or(Fit::Fits);
+            return by_others.unwrap_or(Fit::Fits);
         };
         // What preemption does for a pod that something else keeps from the node, too, is not simulated.
         if matches!(by_others, Some(Fit::Lacks(_))) {

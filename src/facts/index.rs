@@ -44,10 +44,14 @@ pub fn needs_storage(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
     !snapshot.read_on_demand.contains(&Kind::PersistentVolumeClaims) && has_volumes(&daemon_set.spec.template.spec)
 }
 
-/// Returns whether the pods of a DaemonSet claim devices, and what decides was not read.
+/// Returns whether the pods of a DaemonSet claim devices, or request a resource that device classes provide, and what decides was not read.
 pub fn needs_device_claims(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
-    let claims = &daemon_set.spec.template.spec.resource_claims;
-    !snapshot.read_on_demand.contains(&Kind::ResourceClaims) && !claims.is_empty()
+    let spec = &daemon_set.spec.template.spec;
+    let requests_devices = || match Devices::of(snapshot) {
+        Devices::Unread => false,
+        known => snapshot.nodes.iter().any(|node| known.of_requests(&template_requests(spec), node).next().is_some()),
+    };
+    !snapshot.read_on_demand.contains(&Kind::ResourceClaims) && (!spec.resource_claims.is_empty() || requests_devices())
 }
 
 fn has_volumes(spec: &PodSpec) -> bool {
@@ -90,11 +94,9 @@ pub struct Index<'a> {
     with_volumes: OnceCell<Vec<usize>>,
     /// Claims, volumes and what attaches them.
     pub storage: Storage<'a>,
-    /// Claims to devices, and the devices.
+    /// Claims to devices, the devices, and the resources that these may provide.
     pub device_claims: DeviceClaims<'a>,
     knows_all_pods: OnceCell<bool>,
-    /// Resources that device classes may provide.
-    pub devices: Devices,
     /// The indices of the nodes that are not ready, by their addresses.
     down: OnceCell<HashMap<IpAddr, usize>>,
     /// The indices of the DaemonSets that install a network plugin.
@@ -157,7 +159,7 @@ impl<'a> Index<'a> {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
         let (bound, nominated, events) = (Sorted::default(), Sorted::default(), Sorted::default());
-        let (budgets, devices) = (Budgets::new(&snapshot.pod_disruption_budgets), Devices::of(snapshot));
+        let budgets = Budgets::new(&snapshot.pod_disruption_budgets);
         Index {
             snapshot,
             nodes,
@@ -170,7 +172,6 @@ impl<'a> Index<'a> {
             nominated,
             events,
             budgets,
-            devices,
             with_anti_affinity: OnceCell::new(),
             with_volumes: OnceCell::new(),
             storage: Storage::of(snapshot),

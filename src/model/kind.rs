@@ -84,7 +84,7 @@ kinds! { $
         PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
         /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not advertise.
         DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
-        /// ResourceClaims. They and what belongs to them are read only if a pod that is not bound claims devices.
+        /// ResourceClaims. They and what belongs to them are read only if a pod that is not bound needs devices.
         ResourceClaims: "resource.k8s.io/v1" "ResourceClaim" "resourceclaims" resource_claims,
         /// ResourceClaimTemplates.
         ResourceClaimTemplates: "resource.k8s.io/v1" "ResourceClaimTemplate" "resourceclaimtemplates" resource_claim_templates,

@@ -211,7 +211,7 @@ fn is_allowed(pod: &Pod, node: &Node) -> bool {
 
 /// Returns whether a node has what a pod requests, whatever else runs there.
 fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
-    fits(&index.devices.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
+    fits(&index.device_claims.resources.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
 }
 
 /// Returns whether a pod excludes others by rules, which may be those of its own DaemonSet.

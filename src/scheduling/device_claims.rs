@@ -1,14 +1,16 @@
 //! Whether the claims of a pod to devices let it run on a node: the filter DynamicResources.
 //!
 //! Ported from pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go and
-//! k8s.io/dynamic-resource-allocation/structured/internal/incubating, release 1.37.2, with their feature gates at their defaults. Which
-//! devices match a request is written in CEL, and which of them are taken is searched for; neither is done here. If a node has too few
-//! devices, whatever they are, none of that matters. Otherwise only claims that are allocated are decided.
+//! k8s.io/dynamic-resource-allocation/structured/internal/incubating, release 1.37.2, with their feature gates at their defaults. Extended
+//! resources that device classes provide (KEP-5004) are one more claim, as in extendeddynamicresources.go. Which devices match a request
+//! is written in CEL, and which of them are taken is searched for; neither is done here. If a node has too few devices, whatever they
+//! are, none of that matters. Otherwise only claims that are allocated are decided.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use super::affinity::RequiredNodeAffinity;
+use super::devices::Devices;
 use super::neighborhood;
 use crate::model::device_claim::{
     DeviceNodes, ExactDeviceRequest, ResourceClaim, ResourceClaimConsumer, ResourceSliceSpec,
@@ -64,6 +66,8 @@ pub enum Open {
     Unread(Kind),
     /// The claim of this name, or one from the template of this name, is not allocated.
     NotAllocated(String),
+    /// Devices may provide this resource, which the node does not offer.
+    Resource(String),
     /// A pod waits for conditions of the devices of the claim of this name.
     Conditions(String),
     /// The claim of this name will be allocated again, once the pods that use it are replaced.
@@ -119,6 +123,8 @@ type DeviceId<'a> = (&'a str, &'a str, &'a str);
 /// What was read about claims to devices.
 #[derive(Debug)]
 pub struct DeviceClaims<'a> {
+    /// Resources that device classes may provide.
+    pub resources: Devices,
     snapshot: &'a Snapshot,
     claims: HashMap<(&'a str, &'a str), &'a ResourceClaim>,
     /// The pods that claims are reserved for, by uid.
@@ -153,6 +159,7 @@ impl<'a> DeviceClaims<'a> {
             }
         }
         DeviceClaims {
+            resources: Devices::of(snapshot),
             snapshot,
             claims: all.iter().map(|it| (key(it), it)).collect(),
             consumers: consumers.map(|pod| (&*pod.metadata.uid, pod)).collect(),
@@ -167,7 +174,7 @@ impl<'a> DeviceClaims<'a> {
     /// # Errors
     /// Returns what rejects the node, or else what is not known.
     pub fn filter(&self, pod: &Pod, node: &Node, leaves: impl Fn(&Pod) -> bool) -> Result<(), Obstacle> {
-        if pod.spec.resource_claims.is_empty() {
+        if !self.concerns(pod, node) {
             return Ok(());
         }
         let is_gone = |it: &ResourceClaimConsumer| self.consumers.get(&*it.uid).is_some_and(|pod| leaves(pod));
@@ -175,8 +182,13 @@ impl<'a> DeviceClaims<'a> {
         Obstacle::first([
             self.check_classes(&claims),
             Self::check_allocated(pod, node, &claims, is_gone),
-            self.check_unallocated(node, &claims, is_gone),
+            self.check_unallocated(pod, node, &claims, is_gone),
         ])
+    }
+
+    /// Returns whether a pod needs devices of a node.
+    pub fn concerns(&self, pod: &Pod, node: &Node) -> bool {
+        !pod.spec.resource_claims.is_empty() || self.resources.of_pod(pod, node).next().is_some()
     }
 
     /// Returns whether the claims of a pod exist.
@@ -291,6 +303,7 @@ impl<'a> DeviceClaims<'a> {
     /// claims, or the device is shared; and a request of all devices requires one.
     fn check_unallocated(
         &self,
+        pod: &Pod,
         node: &Node,
         claims: &[Cow<'a, ResourceClaim>],
         is_gone: impl Fn(&ResourceClaimConsumer) -> bool,
@@ -298,8 +311,16 @@ impl<'a> DeviceClaims<'a> {
         let is_unmet =
             |it: &&Cow<'a, ResourceClaim>| it.status.allocation.is_none() && !it.spec.devices.requests.is_empty();
         let unmet: Vec<_> = claims.iter().filter(is_unmet).collect();
-        let Some(first) = unmet.first() else { return Ok(()) };
-        let open = Err(Open::NotAllocated(first.metadata.name.clone()).into());
+        let resources: Vec<_> = self.resources.of_pod(pod, node).collect();
+        let open = match (unmet.first(), resources.first()) {
+            (Some(claim), _) => Open::NotAllocated(claim.metadata.name.clone()),
+            (None, Some((resource, _))) => Open::Resource(resource.clone()),
+            (None, None) => return Ok(()),
+        };
+        // Without the classes, it may be the node that lacks the resource.
+        if !resources.is_empty() && self.resources == Devices::Unread {
+            return Err(open.into());
+        }
         if !self.snapshot.read_on_demand.contains(&Kind::ResourceSlices) {
             return Err(Open::Unread(Kind::ResourceSlices).into());
         }
@@ -315,11 +336,12 @@ impl<'a> DeviceClaims<'a> {
         let least = |alternatives: &mut dyn Iterator<Item = &ExactDeviceRequest>| alternatives.map(own_devices).min();
         let requested = requests
             .map(|it| least(&mut it.exactly.iter().chain(&it.first_available)).unwrap_or_default())
+            .chain(resources.iter().map(|(_, devices)| *devices))
             .fold(0_usize, usize::saturating_add);
         if all.is_empty() || (requested > free && !is_shared) {
             return Err(Rejection::TooFewDevices { requested, free, all: all.len() }.into());
         }
-        open
+        Err(open.into())
     }
 
     /// Ported from `GatherPools`, pools_incubating.go, without what it leaves out: pools that are incomplete, and outdated slices.
@@ -458,17 +480,46 @@ mod tests {
         assert_eq!(filter(allocated(json!({"bindingConditions": ["ready"]})), json!([])), Err(waits.into()));
     }
 
+    /// Of a node without the resource that class gpu provides, but with two free devices.
+    #[test]
+    fn a_resource_of_a_device_class_takes_devices_as_a_claim_does() {
+        let slices = json!([{"spec": {"driver": "d", "pool": {"name": "p"}, "nodeName": "n", "devices": [{"name": "d0"}, {"name": "d1"}]}}]);
+        let open = Open::Resource("vendor.example/gpu".to_owned());
+        let lacks = |requested, free| Err(Rejection::TooFewDevices { requested, free, all: free }.into());
+        for (requested, claimed, slices, outcome) in [
+            ("2", 0, &slices, Err(open.into())),
+            ("3", 0, &slices, lacks(3, 2)),
+            ("1", 1, &slices, Err(Open::NotAllocated("c".to_owned()).into())),
+            ("1", 2, &slices, lacks(3, 2)),
+            ("1", 0, &json!([]), lacks(1, 0)),
+        ] {
+            let request = json!([{"name": "r", "exactly": {"deviceClassName": "gpu", "count": claimed}}]);
+            let claims =
+                json!([{"metadata": {"name": "c", "namespace": "x"}, "spec": {"devices": {"requests": request}}}]);
+            let mut pod = json!({"metadata": {"name": "p", "namespace": "x"}, "spec": {"containers": [
+                {"name": "c", "resources": {"requests": {"vendor.example/gpu": requested}}}]}});
+            if claimed > 0 {
+                pod["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimName": "c"}]);
+            }
+            assert_eq!(filter_pod(pod, claims, slices.clone()), outcome, "{requested} {claimed} {slices}");
+        }
+    }
+
     fn filter(claims: Value, slices: Value) -> Result<(), Obstacle> {
+        let spec = json!({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]});
+        filter_pod(json!({"metadata": {"name": "p", "namespace": "x"}, "spec": spec}), claims, slices)
+    }
+
+    fn filter_pod(pod: Value, claims: Value, slices: Value) -> Result<(), Obstacle> {
+        let class = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "vendor.example/gpu"}});
         let snapshot = Snapshot {
             resource_claims: from_value(claims).unwrap(),
             resource_slices: from_value(slices).unwrap(),
-            device_classes: from_value(json!([{"metadata": {"name": "gpu"}}])).unwrap(),
+            device_classes: vec![from_value(class).unwrap()],
             read_on_demand: Kind::ON_DEMAND.into(),
             ..Snapshot::default()
         };
-        let pod: Pod = from_value(json!({"metadata": {"name": "p", "namespace": "x"},
-            "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}}))
-        .unwrap();
+        let pod: Pod = from_value(pod).unwrap();
         let node: Node = from_value(json!({"metadata": {"name": "n", "labels": {"zone": "a"}}})).unwrap();
         DeviceClaims::of(&snapshot).filter(&pod, &node, |_| false)
     }

@@ -1,11 +1,12 @@
 //! Extended resources that the scheduler takes from devices instead of from the node (KEP-5004).
 //!
-//! A node need not list such a resource. Which devices there are and which are allocated is not read: whether one is left is unknown.
+//! A node need not list such a resource. Whether it has devices for it is up to [`device_claims`](super::device_claims).
 
 use std::collections::BTreeSet;
 
-use super::resources::{Amounts, is_extended};
+use super::resources::{Amounts, is_extended, pod_requests};
 use crate::model::node::Node;
+use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::{DeviceClass, Kind, Snapshot};
 
@@ -52,6 +53,23 @@ impl Devices {
     /// Returns the resources of some requests that may come from devices of a node.
     pub fn of_requests<'r>(&self, requests: &'r Amounts, node: &Node) -> impl Iterator<Item = &'r str> {
         requests.keys().map(String::as_str).filter(|resource| self.may_provide(resource, node))
+    }
+
+    /// Returns the resources that a pod takes from devices of a node, each with the number of devices.
+    ///
+    /// Ported from `filterExtendedResources` and `createRequestsAndMappings`, extendeddynamicresources.go, release 1.37.2: containers count
+    /// as for any resource, the overhead does not.
+    pub fn of_pod(&self, pod: &Pod, node: &Node) -> impl Iterator<Item = (String, usize)> {
+        let is_none = matches!(self, Devices::Known(names) if names.is_empty());
+        let requests = if is_none { Amounts::new() } else { pod_requests(pod) };
+        requests.into_iter().filter(|(resource, _)| self.may_provide(resource, node)).filter_map(
+            |(resource, requested)| {
+                let overhead = pod.spec.overhead.get(&resource).map_or(0, Quantity::value);
+                let devices =
+                    usize::try_from(requested.saturating_sub(overhead)).ok().filter(|devices| *devices > 0)?;
+                Some((resource, devices))
+            },
+        )
     }
 
     /// Returns what of some requests is taken from a node itself.

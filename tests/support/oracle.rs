@@ -25,7 +25,7 @@ use kubectl_ds::scheduling::neighborhood::{Outcome, apply_label_keys};
 use kubectl_ds::scheduling::pod_affinity::{self, InterPodAffinity};
 use kubectl_ds::scheduling::ports::{conflicts, host_ports};
 use kubectl_ds::scheduling::preemption::{self, Budgets, Contest, Victim};
-use kubectl_ds::scheduling::resources::{Amounts, NodeUsage, fits, pod_requests, template_requests};
+use kubectl_ds::scheduling::resources::{self, Amounts, NodeUsage, fits, pod_requests, template_requests};
 use kubectl_ds::scheduling::rolling_update::{Candidate, rolling_update, surge_count, unavailable_count};
 use kubectl_ds::scheduling::should_run::DaemonPod;
 use kubectl_ds::scheduling::taints::tolerates;
@@ -566,9 +566,16 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             return rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", true);
         }
         let usage = NodeUsage::of(index.bound_to(&node.metadata.name).into_iter().chain(nominated.iter().copied()));
-        if let Some(short) = fits(&pod_requests(&pod), node, &usage).first() {
-            assert_eq!(short.resource, "pods", "nothing else is requested");
-            return rejection("NodeResourcesFit", "Too many pods", false);
+        let short = fits(&index.device_claims.resources.without(&pod_requests(&pod), node), node, &usage);
+        if !short.is_empty() {
+            let reason = |short: &resources::Insufficient| match short.resource.as_str() {
+                "pods" => "Too many pods".to_owned(),
+                resource => format!("Insufficient {resource}"),
+            };
+            let mut reasons: Vec<String> = short.iter().map(reason).collect();
+            reasons.sort();
+            let unresolvable = short.iter().any(|short| short.resource != "pods" && short.never_fits());
+            return Rejection { plugin: "NodeResourcesFit".to_owned(), reasons, unresolvable };
         }
         match &volumes {
             Ok(()) => {}

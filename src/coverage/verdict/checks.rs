@@ -64,7 +64,8 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     let room = room.map(|room| room.surging(subject.old_pods_on(&node.metadata.name, pod).next()));
     checks.extend(ports(&pod.spec, room.as_ref()));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
-    checks.extend(resources(node, &pod_requests(pod), room.as_ref(), never));
+    let requests = subject.index.device_claims.resources.without(&pod_requests(pod), node);
+    checks.extend(resources(node, &requests, room.as_ref(), never));
     let volumes = pod_claims::of_pending(subject, node, pod);
     let finding = |_| pod_claims::finding(subject, node, pod);
     checks.extend(volumes.and_then(|outcome| claimed("volumes", outcome, pod_claims::unread_text, finding)));
@@ -157,7 +158,7 @@ fn ports(spec: &PodSpec, room: Option<&NodeRoom>) -> Vec<Check> {
     conflicts.iter().map(|finding| found(RULE, finding)).collect()
 }
 
-/// Lists the resources.
+/// Lists the resources, without those that devices may provide.
 fn resources(
     node: &Node,
     requests: &Amounts,
@@ -191,13 +192,7 @@ fn resources(
         None => passed("pods", format!("{taken} of {slots}")),
     });
     for (resource, asked) in requests {
-        if room.devices.may_provide(resource, node) {
-            let asked = format_amount(resource, *asked);
-            checks.push(unknown(
-                resource,
-                format!("requests {asked}; the node offers none, and whether a device class provides it is not known"),
-            ));
-        } else if let Some(finding) = shortage(resource) {
+        if let Some(finding) = shortage(resource) {
             checks.push(found(resource, finding));
         } else {
             let all = allocatable(resource);

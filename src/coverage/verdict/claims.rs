@@ -64,9 +64,10 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
 }
 
-/// Applies the filter to a pod that is meant for a node; `None` if it claims no devices.
+/// Applies the filter to a pod that is meant for a node; `None` if it needs no devices.
 pub fn of_pending(subject: &Subject, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle>> {
-    (!pod.spec.resource_claims.is_empty()).then(|| subject.index.device_claims.filter(pod, node, |_| false))
+    let claims = &subject.index.device_claims;
+    claims.concerns(pod, node).then(|| claims.filter(pod, node, |_| false))
 }
 
 /// Finds what keeps a pod that is meant for a node from it, as far as it is known.
@@ -137,6 +138,9 @@ pub fn open_text(open: &Open) -> String {
         Open::NotAllocated(claim) => {
             format!("only the scheduler knows whether a node has devices that match claim {claim}")
         }
+        Open::Resource(resource) => format!(
+            "only the scheduler knows whether a node has devices for {resource}, which it does not offer itself"
+        ),
         Open::Conditions(claim) => format!("claim {claim} waits for conditions of its devices"),
         Open::AllocatedAgain(claim) => {
             format!("claim {claim} will be allocated again once the pods that use it are replaced")

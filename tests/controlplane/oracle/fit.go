@@ -13,6 +13,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -144,6 +145,10 @@ func (task *fitCase) solve() (*fitAnswer, error) {
 	for _, claim := range task.DeviceClaims {
 		// The informer of the cache need not run either.
 		assumecache.AddTestObject(claims, claim)
+	}
+	resourcesOfDevices := devices.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache)
+	for _, class := range task.DeviceClasses {
+		resourcesOfDevices.OnAdd(class, true)
 	}
 	scheduler, err := testframework.NewFramework(ctx, registered, "default-scheduler",
 		frameworkruntime.WithPodNominator(queue),

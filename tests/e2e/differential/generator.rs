@@ -640,7 +640,11 @@ fn add_devices(random: &mut Random, case: &mut Value) {
     }
     let class = |random: &mut Random, name: &str| {
         let selectors = if random.percent(30) { json!([selector(random)]) } else { json!([]) };
-        json!({"metadata": {"name": name}, "spec": {"selectors": selectors}})
+        let mut class = json!({"metadata": {"name": name}, "spec": {"selectors": selectors}});
+        if random.percent(60) {
+            class["spec"]["extendedResourceName"] = random.word(&DEVICE_RESOURCES[..2]).into();
+        }
+        class
     };
     let mut classes = vec![class(random, "gpu"), class(random, "nic")];
     if is_calm {
@@ -665,6 +669,43 @@ fn add_devices(random: &mut Random, case: &mut Value) {
     }
     for (field, objects) in [("deviceClaims", claims), ("deviceClasses", classes), ("slices", slices)] {
         case[field] = objects.into();
+    }
+    if random.percent(50) {
+        add_resources_of_devices(random, case);
+    }
+}
+
+const DEVICE_RESOURCES: [&str; 4] =
+    ["example.com/gpu", "example.com/nic", "deviceclass.resource.kubernetes.io/gpu", "example.com/of-nobody"];
+
+/// Adds requests for resources that device classes may provide, and that some nodes offer themselves.
+fn add_resources_of_devices(random: &mut Random, case: &mut Value) {
+    for node in case["nodes"].as_array_mut().unwrap() {
+        for resource in DEVICE_RESOURCES {
+            if random.percent(if resource == "example.com/of-nobody" { 85 } else { 20 }) {
+                node["status"]["allocatable"][resource] = random.word(&["0", "1", "2", "4"]).into();
+            }
+        }
+    }
+    let spec = &mut case["pod"]["spec"];
+    if random.percent(70) {
+        spec.as_object_mut().unwrap().remove("resourceClaims");
+    }
+    let mut container = |name: &str, sidecar: bool| {
+        let mut container = json!({"name": name, "image": "i"});
+        for _ in 0..random.below(3) {
+            let resource = random.mostly(95, &DEVICE_RESOURCES[..3], &DEVICE_RESOURCES[3..]);
+            container["resources"]["requests"][resource] = random.word(&["0", "1", "1", "1", "2", "3"]).into();
+        }
+        if sidecar {
+            container["restartPolicy"] = "Always".into();
+        }
+        container
+    };
+    spec["containers"] = json!([container("c", false), container("d", false)]);
+    spec["initContainers"] = json!([container("i", false), container("j", true), container("k", false)]);
+    if random.percent(5) {
+        spec["overhead"] = json!({"example.com/gpu": "1"});
     }
 }
 

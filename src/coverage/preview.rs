@@ -330,9 +330,18 @@ pub(super) mod tests {
             json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
                 "nodeAffinityPolicy": policy, "labelSelector": selector}]})
         };
+        let with_priority = |mut template: Value, policy: &str| {
+            (template["priorityClassName"], template["preemptionPolicy"]) =
+                ("system-node-critical".into(), policy.into());
+            template
+        };
         let (yes, no, unknown) = (Some(true), Some(false), None);
         for (template, everywhere, expected) in [
             (rule("podAntiAffinity", "zone", "other"), true, [no, no, yes]),
+            // What is on another node is not preempted, nor what would have to be there.
+            (with_priority(rule("podAntiAffinity", "zone", "other"), ""), true, [unknown, no, yes]),
+            (with_priority(rule("podAntiAffinity", "zone", "other"), "Never"), true, [no, no, yes]),
+            (with_priority(rule("podAffinity", "zone", "nobody"), ""), true, [no, no, no]),
             (rule("podAntiAffinity", "zone", "other"), false, [no, no, unknown]),
             (rule("podAntiAffinity", "kubernetes.io/hostname", "other"), true, [no, yes, yes]),
             (rule("podAntiAffinity", "kubernetes.io/hostname", "agent"), true, [yes, yes, yes]),

@@ -29,11 +29,12 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features::{declared, required};
 use crate::scheduling::device_claims::{self, Open};
 use crate::scheduling::neighborhood::{Obstacle, Outcome};
-use crate::scheduling::pod_affinity::InterPodAffinity;
+use crate::scheduling::pod_affinity::{AffinityRejection, InterPodAffinity};
+use crate::scheduling::preemption::{NEVER, priority};
 use crate::scheduling::resources::{Amounts, template_requests};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
-use crate::scheduling::topology_spread::PodTopologySpread;
+use crate::scheduling::topology_spread::{PodTopologySpread, SpreadRejection};
 use crate::scheduling::volumes::{Rejection, Unread};
 
 /// Whether an API server would admit the pods of a proposed DaemonSet.
@@ -75,6 +76,8 @@ pub(super) enum Unknown {
     Features(String),
     /// All pods share this claim, which one pod may use at a time, or which will be bound to a volume of the node of the first.
     SharedClaim(String),
+    /// Pods of lower priority keep the pods from the node; whether the scheduler preempts them for that is not simulated.
+    Preemption,
     /// A rule of the template about its own pods goes by this label, so that it depends on which of them are placed first.
     Order(String),
 }
@@ -118,6 +121,13 @@ impl Unknown {
                     "all pods share claim {claim}: whether they fit on {on} depends on which of them is placed first"
                 );
                 Incomplete::new("persistentvolumeclaims", message, false)
+            }
+            Unknown::Preemption => {
+                let message = format!(
+                    "pods of lower priority keep the pods from {on}, by an anti-affinity, a topology spread or volumes: whether the \
+                     scheduler preempts them is not computed"
+                );
+                Incomplete::new("pods", message, false)
             }
             Unknown::Order(key) => {
                 let message = format!(
@@ -273,15 +283,34 @@ impl<'a> ProposedDaemonSet<'a> {
             found => found,
         };
         let by_kubelet = declared(&pod.spec, node, &index.nodes);
+        let volumes_yield = match &by_volumes {
+            Err(Obstacle::Rejects(Rejection::DiskConflict(_, other) | Rejection::InUse(_, other))) => {
+                self.preempts(node, Some(other))
+            }
+            Err(Obstacle::Rejects(Rejection::TooMany { .. })) => self.preempts(node, None),
+            _ => false,
+        };
+        let pods_yield = match &by_other_pods {
+            Outcome::Rejects(other_pods::Rejection::Affinity(
+                AffinityRejection::Excludes(_, other) | AffinityRejection::IsExcluded(_, other),
+            )) => self.preempts(node, Some(other)),
+            Outcome::Rejects(other_pods::Rejection::Spread(SpreadRejection::Skew { .. })) => self.preempts(node, None),
+            _ => false,
+        };
         let lacks = match (&by_volumes, &by_other_pods, &by_devices, &by_kubelet) {
-            (Err(Obstacle::Rejects(why)), ..) => Some(pod_claims::told(why, self.proposed, node, pod)),
-            (_, Outcome::Rejects(why), ..) => Some(why.finding(self.proposed, node)),
+            (Err(Obstacle::Rejects(why)), ..) if !volumes_yield => {
+                Some(pod_claims::told(why, self.proposed, node, pod))
+            }
+            (_, Outcome::Rejects(why), ..) if !pods_yield => Some(why.finding(self.proposed, node)),
             (_, _, Err(Obstacle::Rejects(why)), _) => Some(claims::told(why, pod)),
             (.., Outcome::Rejects(missing)) => Some(node_feature_missing(node, missing)),
             _ => None,
         };
         if let Some(lacks) = lacks {
             return Some(Fit::Lacks(for_manifest(lacks, self.proposed)));
+        }
+        if volumes_yield || pods_yield {
+            return Some(Fit::Unknown(Unknown::Preemption));
         }
         let is_other = |other: &&Node| other.metadata.name != node.metadata.name && self.pod.decide(other).should_run;
         let shared = || {
@@ -296,6 +325,18 @@ impl<'a> ProposedDaemonSet<'a> {
             _ => shared().or(order),
         };
         unknown.map(Fit::Unknown)
+    }
+
+    /// Returns whether the scheduler may preempt a pod, or some pod of the node, because of which a filter rejects the node.
+    fn preempts(&self, node: &Node, holder: Option<&Pod>) -> bool {
+        let pod = &self.new_pod;
+        let is_lower = |other: &&Pod| other.spec.node_name == node.metadata.name && priority(other) < priority(pod);
+        pod.spec.priority.is_some()
+            && pod.spec.preemption_policy != NEVER
+            && match holder {
+                Some(holder) => is_lower(&holder),
+                None => self.index.bound_to(&node.metadata.name).iter().any(is_lower),
+            }
     }
 
     /// Tells whether other pods let a pod run on an eligible node, and if they do, on what that depends.

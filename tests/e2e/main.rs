@@ -8,6 +8,7 @@ mod clusters;
 mod compare;
 mod completion;
 mod control_plane;
+mod crowded;
 mod differential;
 mod logs;
 mod losing_nodes;

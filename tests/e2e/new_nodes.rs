@@ -113,7 +113,7 @@ fn create_all(cluster: &ControlPlane, objects: &[Value]) {
 }
 
 /// Returns the node that a pod is meant for.
-fn target(pod: &Value) -> &str {
+pub(super) fn target(pod: &Value) -> &str {
     let path = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/\
                 matchFields/0/values/0";
     pod.pointer(path).and_then(Value::as_str).unwrap_or_default()

@@ -273,6 +273,14 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
     /// # Errors
     /// Returns the first that rejects the node, or else what was not read.
     pub fn filter(&self) -> Result<(), Obstacle<'a>> {
+        Obstacle::first([self.beside_nominated(), self.without_nominated()])
+    }
+
+    /// Applies them as long as the nominated pods count.
+    ///
+    /// # Errors
+    /// Returns the first that rejects the node, or else what was not read.
+    pub fn beside_nominated(&self) -> Result<(), Obstacle<'a>> {
         if self.pod.spec.volumes.is_empty() {
             return Ok(());
         }
@@ -282,10 +290,16 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             self.node_volume_limits(&claims, self.nominated),
             self.volume_binding(&claims),
             self.volume_zone(&claims),
-            // A volume that a nominated pod has, too, need not be attached once more, unless that pod never comes: the scheduler tries again
-            // without these pods.
-            if self.nominated.is_empty() { Ok(()) } else { self.node_volume_limits(&claims, &[]) },
         ])
+    }
+
+    /// Applies what may reject the node only if the nominated pods never come: a volume that they have, too, need not be attached once more.
+    /// The scheduler tries that once all other filters have let the pod pass.
+    fn without_nominated(&self) -> Result<(), Obstacle<'a>> {
+        if self.nominated.is_empty() || self.pod.spec.volumes.is_empty() {
+            return Ok(());
+        }
+        self.node_volume_limits(&self.pre_filter()?, &[])
     }
 
     /// Returns the pods that are on the node when the pod arrives, if these come first.

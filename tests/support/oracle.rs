@@ -530,7 +530,7 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             nominated: &nominated,
             leaves: |_: &Pod| false,
         };
-        let volumes = filters.filter();
+        let volumes = filters.beside_nominated();
         // What a pod lacks on all nodes is found before any is looked at.
         if let Err(Obstacle::Rejects(rejected)) = &volumes
             && matches!(
@@ -590,13 +590,16 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             }
             Outcome::Unknown => return rejection("PodTopologySpread", "unknown", false),
         }
+        let again = if volumes.is_ok() { filters.filter() } else { Ok(()) };
         match affinity.on(node, &nominated, &index) {
-            Outcome::Passes => match (&devices, declared(&pod.spec, node, &[&newest])) {
-                (Err(device_claims::Obstacle::Rejects(rejected)), _) => by_devices(rejected),
-                (Err(device_claims::Obstacle::Unknown(_)), _) => rejection(DEVICES, "unknown", true),
-                (Ok(()), Outcome::Passes) => Rejection::default(),
-                (Ok(()), Outcome::Rejects(_)) => rejection("NodeDeclaredFeatures", declared_features::REASON, true),
-                (Ok(()), Outcome::Unknown) => rejection("NodeDeclaredFeatures", "unknown", true),
+            Outcome::Passes => match (&again, &devices, declared(&pod.spec, node, &[&newest])) {
+                // With the nominated pods all filters have let it pass; the scheduler tries again without them.
+                (Err(Obstacle::Rejects(rejected)), ..) => by_volumes(rejected),
+                (_, Err(device_claims::Obstacle::Rejects(rejected)), _) => by_devices(rejected),
+                (_, Err(device_claims::Obstacle::Unknown(_)), _) => rejection(DEVICES, "unknown", true),
+                (_, Ok(()), Outcome::Passes) => Rejection::default(),
+                (_, Ok(()), Outcome::Rejects(_)) => rejection("NodeDeclaredFeatures", declared_features::REASON, true),
+                (_, Ok(()), Outcome::Unknown) => rejection("NodeDeclaredFeatures", "unknown", true),
             },
             Outcome::Rejects(why) => {
                 let is_affinity = matches!(

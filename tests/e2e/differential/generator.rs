@@ -542,7 +542,7 @@ pub fn fit(random: &mut Random) -> Value {
         add_storage(random, &mut case);
     }
     // As for features.
-    if random.percent(35)
+    if random.percent(40)
         && case["pods"].as_array().unwrap().iter().all(|pod| pod["status"]["nominatedNodeName"].is_null())
     {
         add_devices(random, &mut case);
@@ -670,7 +670,7 @@ fn add_devices(random: &mut Random, case: &mut Value) {
     for (field, objects) in [("deviceClaims", claims), ("deviceClasses", classes), ("slices", slices)] {
         case[field] = objects.into();
     }
-    if random.percent(50) {
+    if random.percent(35) {
         add_resources_of_devices(random, case);
     }
 }
@@ -688,7 +688,7 @@ fn add_resources_of_devices(random: &mut Random, case: &mut Value) {
         }
     }
     let spec = &mut case["pod"]["spec"];
-    if random.percent(70) {
+    if random.percent(60) {
         spec.as_object_mut().unwrap().remove("resourceClaims");
     }
     let mut container = |name: &str, sidecar: bool| {

@@ -1,5 +1,6 @@
 //! `compare` across upgrades of nodes on a real control plane, and the scripts of docs/pipelines-upgrades.md.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -104,6 +105,63 @@ fn nodes_that_are_replaced_are_no_loss_unless_an_agent_does_not_run_on_the_new_o
     });
     let worse = compare(&["--exit-code"]).expect(3);
     worse.must_say("Worse: 3 new nodes have no available pod").must_say("InsufficientResource");
+}
+
+/// What an upgraded API server refuses: pods that are not restricted.
+const RESTRICTED: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: PodSecurity\n  \
+     configuration:\n    apiVersion: pod-security.admission.config.k8s.io/v1\n    kind: PodSecurityConfiguration\n    \
+     defaults: {enforce: restricted}\n";
+
+/// From the release that is tested to the newest one; if that is the one that is tested, its parts are started again on the same etcd.
+#[test]
+fn an_upgrade_of_the_control_plane_on_the_same_etcd_is_told_from_one_after_which_pods_are_refused_or_do_not_fit() {
+    let mut cluster = ControlPlane::start(Options::whole());
+    replace_nodes(&cluster, "node", &json!({}));
+    create_agents(&cluster);
+    let agents = ["agent", "tolerant"];
+    agents.iter().for_each(|name| wait_for(&cluster, name, NODES));
+    let uids = |cluster: &ControlPlane| -> BTreeSet<String> {
+        cluster.items(&["pods"]).iter().map(|pod| pod["metadata"]["uid"].to_string()).collect()
+    };
+    let (pods, file) = (uids(&cluster), cluster.folder().join("before.json.gz"));
+    let before = file.to_str().unwrap();
+    run_on(&cluster, &["snapshot", "-A", before]).expect(0);
+    let compare = |cluster: &ControlPlane, flags: &[&str]| run_on(cluster, &[&["compare", before], flags].concat());
+
+    cluster.upgrade("1.37", &[]);
+    compare(&cluster, &["--watch", "--timeout", "2m"]).expect(0).must_say("Same: 2 DaemonSets");
+    compare(&cluster, &["--exit-code"]).expect(0);
+    assert_eq!(uids(&cluster), pods, "an upgrade restarts nothing");
+
+    // Its kubelet keeps more for itself, so that it rejects what it ran.
+    let restart = |cluster: &ControlPlane| cluster.kubectl(&["delete", "pods", "--field-selector=spec.nodeName=node0"]);
+    let offers = |cluster: &ControlPlane, cpu: &str| {
+        let patch = json!({"status": {"allocatable": {"cpu": cpu}}}).to_string();
+        cluster.kubectl(&["patch", "node", "node0", "--subresource=status", "--type=merge", "-p", &patch]);
+    };
+    offers(&cluster, "50m");
+    restart(&cluster);
+    let worse = cluster.wait_until("the scheduler has tried the pods", || {
+        let worse = compare(&cluster, &["--exit-code"]);
+        (worse.code == Some(3) && worse.says("NeverFits")).then_some(worse)
+    });
+    worse.must_say("node0").must_say("requests 100m cpu; node allocatable: 50m");
+    offers(&cluster, "16");
+    agents.iter().for_each(|name| wait_for(&cluster, name, NODES));
+    compare(&cluster, &["--exit-code"]).expect(0).must_say("Same: 2 DaemonSets");
+
+    // Nothing is wrong until a pod has to be replaced.
+    let restricted = cluster.folder().join("admission.yaml");
+    fs::write(&restricted, RESTRICTED).unwrap();
+    cluster.upgrade("1.37", &[&format!("--admission-control-config-file={}", restricted.display())]);
+    compare(&cluster, &["--exit-code"]).expect(0);
+    restart(&cluster);
+    let worse = cluster.wait_until("the controller is refused a pod", || {
+        let worse = compare(&cluster, &["--exit-code"]);
+        (worse.code == Some(3) && worse.says("PodSecurityDenied")).then_some(worse)
+    });
+    worse.must_say("node0");
+    compare(&cluster, &["--watch", "--timeout", "3s"]).expect(4).must_say("it is worse than before");
 }
 
 /// Returns the scripts of the page.

@@ -53,7 +53,7 @@ fn after_an_upgrade_undo_goes_to_another_template_where_kubectl_stays() {
     }
     let before = pods(&control_plane);
 
-    control_plane.upgrade(NEWEST);
+    control_plane.upgrade(NEWEST, &[]);
     let report = control_plane.wait_until("the new controller has made its revisions", || {
         let report = run_on(&control_plane, &["history", "ours", "-o", "json"]).expect(0).json();
         let made =

@@ -190,8 +190,10 @@ impl ControlPlane {
         self.wait_until("the API server is ready", || self.api.has("/readyz").then_some(()));
     }
 
-    /// Replaces the API server, the controllers and the scheduler by those of another minor release, such as `1.37`.
-    pub fn upgrade(&mut self, minor: &str) {
+    /// Replaces the API server, which is given more flags, the controllers and the scheduler by those of another minor release, such as
+    /// `1.37`.
+    pub fn upgrade(&mut self, minor: &str, api_server_flags: &[&str]) {
+        self.options.api_server_flags.extend(api_server_flags.iter().map(|&flag| flag.to_owned()));
         let parts = [Part::ControllerManager, Part::Scheduler].into_iter();
         let parts: Vec<_> = parts.filter(|part| self.options.parts.contains(part)).collect();
         self.binary = build_of("parts", minor);

@@ -50,7 +50,7 @@ pub(crate) fn job(
         })
     };
     let (in_namespace, of_cluster) = (json!({"namespace": namespace, "name": own}), json!({"name": in_cluster}));
-    let read = ["get", "list", "watch"];
+    let (read, follow) = (["get", "list", "watch"], ["list", "watch"]);
     let items = [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": in_namespace}),
         rbac(
@@ -68,8 +68,10 @@ pub(crate) fn job(
             "ClusterRole",
             of_cluster.clone(),
             json!({"rules": [
-                rule("apps", &["daemonsets", "controllerrevisions"], &read),
-                rule("", &["nodes", "pods", "events"], &read),
+                rule("apps", &["daemonsets"], &read),
+                rule("apps", &["controllerrevisions"], &follow),
+                rule("", &["nodes", "pods"], &read),
+                rule("", &["events"], &follow),
                 rule("coordination.k8s.io", &["leases"], &["get"]),
             ]}),
         ),

@@ -64,7 +64,7 @@ const RECORDED: Size = Size {
     nodes_per_daemon_set: 20,
     rooms: 1_000,
     preemptions: 1_000,
-    fits: 600,
+    fits: 1_200,
     upkeeps: 1_000,
     rollouts: 1_000,
     templates: 400,

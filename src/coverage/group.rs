@@ -147,9 +147,10 @@ pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings
 /// those of a plugin that its nodes wait for, and the removal of a stuck node.
 pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
     let none_eligible = counts.eligible == Some(0);
+    let is_news = |finding: &Finding| finding.code.is_state_of_node() || finding.keeps_node_waiting;
     mistakes
         .into_iter()
-        .filter(|mistake| none_eligible || mistake.finding.code.is_state_of_node())
+        .filter(|mistake| none_eligible || is_news(&mistake.finding))
         .map(|Mistake { node, finding }| {
             let reason = finding.reason();
             let prefix = if none_eligible { "no node is eligible; node" } else { "node" };

@@ -126,6 +126,8 @@ pub struct Finding {
     pub command: Option<Command>,
     /// Whether even an ineligible node is news: the DaemonSet likely has a mistake in it, or the node's removal is stuck.
     pub likely_mistake: bool,
+    /// Whether the node waits for a pod that this keeps away, so that it takes no other pods either.
+    pub keeps_node_waiting: bool,
     /// What refuses the pod, if the API server does and says what.
     pub refused_by: Option<Refuser>,
 }
@@ -135,7 +137,17 @@ impl Finding {
     pub fn new(code: ReasonCode, message: impl Into<Sentence>, advice: impl Into<Sentence>) -> Self {
         let (message, advice) = (message.into(), advice.into());
         let (origin, passing) = (usual_origin(code), code.usual_passing());
-        Finding { code, origin, passing, message, advice, command: None, likely_mistake: false, refused_by: None }
+        Finding {
+            code,
+            origin,
+            passing,
+            message,
+            advice,
+            command: None,
+            likely_mistake: false,
+            keeps_node_waiting: false,
+            refused_by: None,
+        }
     }
 
     /// Says where it comes from, if that is not what the code alone says.

@@ -102,7 +102,7 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
         Startup::Kept { remover, .. } if is_same(remover) => {
             let message = format!("taint {taint} is not tolerated by this DaemonSet, which removes it once it runs");
             let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
-            Finding::mistake(daemon_set, code, message, advice)
+            Finding { keeps_node_waiting: true, ..Finding::mistake(daemon_set, code, message, advice) }
         }
         Startup::Kept { remover, by, circle } => {
             let taints: Vec<String> = by.iter().map(ToString::to_string).collect();

@@ -1206,3 +1206,19 @@ fn a_surge_pod_that_cannot_be_beside_the_old_pod_needs_another_strategy() {
     );
     assert!(!first(world).fix.advice.contains("maxSurge"));
 }
+
+/// Which of the volumes the kubelet tried last is chance.
+#[test]
+fn of_several_volumes_the_one_whose_node_is_at_fault_tells() {
+    let (kubelets, own) = (
+        "MountVolume.SetUp failed for volume \"token\" : mkdir /var/lib/kubelet/pods/u/volumes/token: read-only file system",
+        "MountVolume.SetUp failed for volume \"data\" : mkdir /var/lib/agent: read-only file system",
+    );
+    for (times, is_of_node) in
+        [(["11:59:00", "11:59:30"], true), (["11:59:30", "11:59:00"], true), (["11:40:00", "11:59:00"], false)]
+    {
+        let world = creating().event("Pod", "agent-x", "FailedMount", kubelets, times[0]);
+        let reason = first(world.event("Pod", "agent-x", "FailedMount", own, times[1]));
+        assert_eq!(reason.fix.advice.contains("check the disk of the node"), is_of_node, "{times:?} {reason:?}");
+    }
+}

@@ -271,14 +271,14 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "lesser_pod_cannot_end_without_the_network_of_the_pod",
             pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
-                .daemon_set(json!({"spec": {"template": {"spec": {"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}))
+                .template(json!({"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}))
                 .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00")}, "status": {
                     "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}}))
                 .event("Pod", "other-a", "FailedKillPod", "error killing pod: failed to \"KillPodSandbox\" for \"u\" with \
-                    KillPodSandboxError: \"rpc error: code = Unknown desc = failed to destroy network for sandbox: plugin type=\\\"cilium-cni\\\" \
-                    failed (delete): unable to connect to Cilium agent\"", "11:59:00"),
+                    KillPodSandboxError: \"rpc error: code = Unknown desc = failed to destroy network for sandbox: plugin type=\\\"agent-cni\\\" \
+                    failed (delete): unable to connect to the agent\"", "11:59:00"),
             (Pending, R::WaitingForPreemption),
-            &["preempted pod other-a is stuck terminating", "unable to connect to Cilium agent"],
+            &["preempted pod other-a is stuck terminating", "unable to connect to the agent"],
             "kubectl get pods -A --field-selector 'spec.nodeName=n'",
         ),
         case(

@@ -74,12 +74,17 @@ pub fn without_driver(subject: &Subject, node: Option<&Node>, driver: &str, lack
     })
 }
 
+/// Returns whether a message about the network of a pod names the plugin that a DaemonSet installs.
+pub fn is_own_plugin(daemon_set: &DaemonSet, said: &str) -> bool {
+    let said = said.to_lowercase();
+    NodePlugin::of(daemon_set) == Some(NodePlugin::Network)
+        && name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part))
+}
+
 /// Says of a pod whose network is not set up because of the plugin that its own DaemonSet installs that nothing but the old configuration
 /// of that is in its way; `None` if another plugin is.
 pub fn of_own_plugin(daemon_set: &DaemonSet, pod: &Pod, finding: &Finding) -> Option<Finding> {
-    let said = finding.message.to_string().to_lowercase();
-    let is_named = name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part));
-    if !is_named || NodePlugin::of(daemon_set) != Some(NodePlugin::Network) {
+    if !is_own_plugin(daemon_set, &finding.message.to_string()) {
         return None;
     }
     let message = finding.message.clone().words("; this DaemonSet installs that plugin itself");

@@ -3,6 +3,7 @@
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod};
 use super::node_health;
+use super::node_plugin::is_own_plugin;
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
 use crate::facts::controller::Controller;
@@ -145,8 +146,12 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
     let message =
         Sentence::from("the scheduler has nominated the node for the pod, but preempted ").then(stuck.message);
     let events = subject.index.events_about("Pod", &victim.metadata);
-    let is_of_network = |event: &Event| event.reason == "FailedKillPod" && of_network(&event.message).is_some();
-    let waits_for_own_network = subject.daemon_set.installs_network() && events.into_iter().any(is_of_network);
+    let is_of_own_network = |event: &Event| {
+        event.reason == "FailedKillPod"
+            && of_network(&event.message).is_some()
+            && is_own_plugin(subject.daemon_set, &event.message)
+    };
+    let waits_for_own_network = events.into_iter().any(is_of_own_network);
     let advice = match waits_for_own_network {
         true => "force-delete that pod if its containers have ended: its network can only be removed with the plugin that this DaemonSet \
                  installs, which waits for its place"

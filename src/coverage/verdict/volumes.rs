@@ -158,6 +158,9 @@ const CAUSES: &[Cause] = &[
     ),
 ];
 
+/// How many seconds apart two attempts of the kubelet may be that are about the same trouble.
+const AT_A_TIME: i64 = 120;
+
 /// Finds that a volume cannot be mounted or attached, whether the template has it or admission has added it.
 pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
     const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
@@ -165,6 +168,14 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     // That of all volumes together has no cause.
     let is_about_one = |event: &&&Event| !event.message.starts_with("Unable to attach or mount volumes");
     let event = failures.clone().find(is_about_one).or_else(|| failures.next())?;
+    // The kubelet mounts several volumes at a time: what is certainly the node's decides.
+    let is_of_node = |other: &&&Event| {
+        let ago = event.last_seen().zip(other.last_seen()).map(|(newest, at)| newest.duration_since(at).as_secs());
+        ago.is_some_and(|ago| ago <= AT_A_TIME)
+            && Cause::of(CAUSES, &other.message).is_some_and(|cause| cause.fix_in == FixIn::Node)
+    };
+    let event =
+        events.iter().filter(|event| REASONS.contains(&event.reason.as_str())).find(is_of_node).unwrap_or(event);
     let said = event.message.trim();
     let volume = quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume"));
     let finding = not_mounted(subject, node, pod, event, volume);

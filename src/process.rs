@@ -24,8 +24,8 @@ const GRACE: Duration = Duration::from_millis(120);
 /// a pipe that nobody reads.
 const CHANGE_GRACE: Duration = Duration::from_secs(5);
 
-/// How long the report of an interruption may take: standard error may be a pipe that nobody reads.
-const REPORT_GRACE: Duration = Duration::from_millis(40);
+/// How long the report of an interruption may take, on a busy machine: standard error may be a pipe that nobody reads.
+const REPORT_GRACE: Duration = Duration::from_millis(250);
 
 /// The stack of the command's thread in bytes, as large as that of a main thread.
 const STACK_SIZE: usize = 8 << 20;

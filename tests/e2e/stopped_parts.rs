@@ -120,7 +120,7 @@ fn what_concerns_several_daemon_sets_is_told_once_above_every_table() {
     cluster.create(&daemon_set("second"));
     told_above_every_table(
         "scheduler \"default-scheduler\" has not tried to schedule new pods of 2 DaemonSets",
-        "kubectl get lease -n kube-system kube-scheduler",
+        "kubectl get lease -o yaml -n kube-system kube-scheduler",
     );
 
     cluster.stop_part(Part::ControllerManager);

@@ -193,11 +193,17 @@ impl<'a> Run<'a> {
         // It would take back a template that somebody else has written.
         let again = again.filter(|_| loss != Loss::TemplateChanged || !self.request.is_undo());
         let error = refusal::lost(&self.report.daemon_set, loss, again, self.back_to);
-        let is_suspended = loss == Loss::AnnotationsRemoved && self.report.original_strategy != Strategy::OnDelete;
+        let name = &self.report.daemon_set;
         // The pace is retained under OnDelete.
         let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
-        let restore = Fix::new("to let the controller update all nodes", set::command(&self.report.daemon_set, fields));
-        if is_suspended { error.hint(restore) } else { error }.into()
+        let restore = match loss {
+            Loss::AnnotationsRemoved { .. } if self.report.original_strategy == Strategy::OnDelete => None,
+            Loss::AnnotationsRemoved { is_held: true } => Some(name.command(Subcommand::Resume)),
+            Loss::AnnotationsRemoved { is_held: false } => Some(set::command(name, fields)),
+            _ => None,
+        };
+        let restore = restore.map(|restore| Fix::new("to let the controller update all nodes", restore));
+        restore.into_iter().fold(error, CommandError::hint).into()
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished

@@ -90,8 +90,13 @@ impl PendingChange<'_> {
                 }),
             }
         };
-        let time_limit = self.settings.given_time_limit().unwrap_or(TRIAL);
+        let time_limit = self.settings.given_time_limit().map_or(TRIAL, |given| given.min(TRIAL));
         let tried = show_progress(timeout(time_limit, tried), &self.session.progress, io).await;
+        if tried.is_err() {
+            let message =
+                "the API server did not answer the dry run of the change: whether it would change more is not known";
+            warn(vec![message.to_owned()], io)?;
+        }
         match ends_hold {
             true => self.session.print_warnings(io)?,
             // The change itself repeats them.
@@ -111,10 +116,14 @@ impl PendingChange<'_> {
     /// Tells what a result has in its spec that was not shown.
     fn more_than_shown(&self, made: &Value) -> Option<String> {
         let (planned, of_template, beside) = self.made_by_server(made)?;
-        // What is added may be a default.
-        let is_of_spec = |change: &&Change| {
-            change.op != Op::Add && change.path.0.first() == Some(&PathStep::Field("spec".to_owned()))
+        let field = |change: &Change, at: usize| match change.path.0.get(at) {
+            Some(PathStep::Field(name)) => Some(name.clone()),
+            _ => None,
         };
+        // What is added to another update strategy may be a default.
+        let is_default =
+            |change: &Change| change.op == Op::Add && field(change, 1).as_deref() == Some("updateStrategy");
+        let is_of_spec = |change: &&Change| field(change, 0).as_deref() == Some("spec") && !is_default(change);
         let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "<none>".to_owned(), Value::to_string);
         let beside = beside.iter().filter(is_of_spec);
         let beside: Vec<String> =

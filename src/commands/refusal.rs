@@ -410,7 +410,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
                 .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
         }
-        Loss::AnnotationsRemoved => {
+        Loss::AnnotationsRemoved { .. } => {
             let message =
                 format!("the annotations by which the rollout of {title} is continued were removed; {stopped}");
             CommandError::new(message)

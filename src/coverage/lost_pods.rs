@@ -25,7 +25,7 @@ use crate::scheduling::taints::repels;
 const EVENT_TTL: i64 = 3600;
 
 /// How many nodes of a pool must be eligible for each one that is not: a pool that is divided otherwise is so on purpose.
-const MOST: usize = 3;
+const ELIGIBLE_PER_EXCLUDED: usize = 3;
 
 /// Returns which nodes have lost their pod, by events, or else are likely to have, because they are not eligible although most nodes
 /// of their pool are.
@@ -92,8 +92,8 @@ fn unlike_pool(facts: &Facts<'_>) -> Option<LostPods> {
     let (mut others, mut names, mut by) = (0, BTreeSet::new(), BTreeSet::new());
     for (pool, excluded) in pools {
         let eligible = eligible.get(&pool).copied().unwrap_or_default();
-        // Only then is it worth to explain why.
-        if excluded.len() * MOST > eligible {
+        // To explain is expensive.
+        if excluded.len() * ELIGIBLE_PER_EXCLUDED > eligible {
             continue;
         }
         let why = excluded.iter().filter_map(|node| Some((*node, excluded_by(&facts.daemon_pod.explain(node))?)));

@@ -21,6 +21,11 @@ pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The program of the default scheduler.
 const SCHEDULER: &str = "kube-scheduler";
 
+/// Returns whether pods with this name of a scheduler are for the default one.
+pub(crate) fn is_default_scheduler(name: &str) -> bool {
+    matches!(name, "" | DEFAULT_SCHEDULER)
+}
+
 /// Returns the advice to check whether the default scheduler runs.
 pub(crate) fn check_scheduler() -> Fix {
     let lease = Command::kubectl(&["get", "lease", "-o", "yaml"]).namespace("kube-system").name(SCHEDULER);
@@ -92,17 +97,21 @@ pub(super) fn scheduler_silent_since(snapshot: &Snapshot) -> Option<Timestamp> {
     expired_since(lease(SCHEDULER, snapshot)?, snapshot)
 }
 
+/// Returns when the default scheduler last renewed its lease.
+pub(super) fn scheduler_renewed_at(snapshot: &Snapshot) -> Option<Timestamp> {
+    lease(SCHEDULER, snapshot)?.renewed_at()
+}
+
 fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
     let is_its = |lease: &&Lease| lease.metadata.namespace == "kube-system" && lease.metadata.name == program;
     snapshot.leases.iter().find(is_its)
 }
 
-/// Returns when a lease was last renewed if it has expired by the server's clock, which a proxy may misstate, and by this machine's.
+/// Returns when a lease was last renewed if it has expired.
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
     let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    let ahead = snapshot.clock_difference.as_secs().max(0);
-    (seconds_between(renewed, snapshot.now).saturating_sub(ahead) > duration + LEASE_SLACK).then_some(renewed)
+    (seconds_between(renewed, snapshot.earlier_now()) > duration + LEASE_SLACK).then_some(renewed)
 }
 
 #[cfg(test)]

@@ -360,9 +360,13 @@ impl<'a> Facts<'a> {
     /// Returns since when the scheduler of the pods has not renewed its lease, if that is too long; the lease is only
     /// read for the default scheduler.
     pub fn scheduler_silent_since(&self) -> Option<Timestamp> {
-        let scheduler = self.daemon_set.spec.template.spec.scheduler_name.as_str();
-        let is_default = matches!(scheduler, "" | controller::DEFAULT_SCHEDULER);
+        let is_default = controller::is_default_scheduler(&self.daemon_set.spec.template.spec.scheduler_name);
         controller::scheduler_silent_since(self.index.snapshot).filter(|_| is_default)
+    }
+
+    /// Returns when the default scheduler last renewed its lease, if that was read.
+    pub fn scheduler_renewed_at(&self) -> Option<Timestamp> {
+        controller::scheduler_renewed_at(self.index.snapshot)
     }
 }
 

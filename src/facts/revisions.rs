@@ -485,7 +485,7 @@ mod tests {
             ("agent:2", &defaulted, true),
             ("agent:1", &same, false),
             ("agent:1", &defaulted, false),
-            ("mirror/agent:2", &started_again, false),
+            ("agent:2", &started_again, false),
             ("agent:3", &limited, false),
         ] {
             let world = world().revision_of_image("hash3", 3, image).daemon_set(patch.clone());

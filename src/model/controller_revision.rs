@@ -12,7 +12,7 @@ use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use super::server_side_apply::{managed_fields, time_of};
 use super::template::Template;
 
-/// How long before its revision got its number a template was changed at most: the controller acts immediately.
+/// The longest delay between a change of the template and the number of its revision: the controller acts immediately.
 pub const REACTION: SignedDuration = SignedDuration::from_secs(5);
 
 /// A revision: a template, and a number that increases with each rollout.
@@ -79,7 +79,8 @@ impl ControllerRevision {
         let follows_template = |at: Timestamp, adopted: Timestamp| {
             let entries = managed_fields(&owner.object).iter();
             let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
-            let mut written = of_template.filter_map(time_of).filter(|written| *written > adopted + REACTION);
+            let mut written =
+                of_template.filter_map(time_of).filter(|written| written.duration_since(adopted) > REACTION);
             written.any(|written| (SignedDuration::ZERO..=REACTION).contains(&at.duration_since(written)))
         };
         self.numbered_at_latest()

@@ -28,14 +28,14 @@ impl Quantity {
 
     /// Returns whole units, with fractions rounded up: `Quantity.Value` in Go.
     ///
-    /// Text that is not a quantity, which is not read in JSON, counts as 0.
+    /// Invalid text counts as 0; in JSON it is rejected before.
     pub fn value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS))
     }
 
     /// Returns thousandths of a unit, with fractions rounded up: `Quantity.MilliValue` in Go.
     ///
-    /// Text that is not a quantity, which is not read in JSON, counts as 0.
+    /// Invalid text counts as 0; in JSON it is rejected before.
     pub fn milli_value(&self) -> i64 {
         clamp(div_ceil(self.nanos().unwrap_or(0), NANOS / 1_000))
     }

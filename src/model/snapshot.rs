@@ -214,6 +214,11 @@ pub enum GapCause {
 }
 
 impl Snapshot {
+    /// Returns the earlier of the server's time and this machine's, for what must have lasted: a proxy may state any date.
+    pub(crate) fn earlier_now(&self) -> Timestamp {
+        self.now.checked_sub(self.clock_difference.max(SignedDuration::ZERO)).unwrap_or(self.now)
+    }
+
     /// Returns the names of a kind in a namespace of a dump: see [`Snapshot::object_names`].
     pub(crate) fn names(&self, kind: &str, namespace: &str) -> impl Iterator<Item = &str> {
         let first = (kind.to_owned(), namespace.to_owned(), String::new());

@@ -62,7 +62,8 @@ impl Template {
     /// Returns whether two templates may mean the same to a release whose defaults are unknown here: one has all fields of the other.
     pub fn may_be_same(&self, other: &Template) -> bool {
         let (one, other) = (&self.meaning().1, &other.meaning().1);
-        has_all(one, other) || has_all(other, one)
+        // Metadata has no defaults.
+        one["metadata"] == other["metadata"] && (has_all(one, other) || has_all(other, one))
     }
 
     fn meaning(&self) -> &(u64, Value) {

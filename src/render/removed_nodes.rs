@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::page::Page;
 use super::style;
 use super::text::{count, some_of, time_since};
+use crate::encode::sanitize::sanitize;
 use crate::report::coverage::{LostPods, RemovedNodes, UnlikePool};
 use crate::report::fix::Fix;
 
@@ -48,7 +49,8 @@ pub(super) fn lost_in_short(lost: &LostPods, now: Option<Timestamp>) -> String {
     let (are, their) = if lost.nodes == 1 { ("is", "its pod") } else { ("are", "their pods") };
     let nodes = count(lost.nodes, "node");
     if let Some(UnlikePool { others, by, .. }) = &lost.unlike {
-        return format!("{nodes} {are} not eligible, unlike {others} similar ones ({})", by.join(", "));
+        let by = sanitize(&by.join(", "));
+        return format!("{nodes} {are} not eligible, unlike {others} similar ones ({by})");
     }
     let ago = lost.at.zip(now).map(|(at, now)| format!(" {} ago", time_since(at, now))).unwrap_or_default();
     format!("{nodes} {are} no longer eligible and lost {their}{ago}")

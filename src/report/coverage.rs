@@ -205,7 +205,7 @@ pub struct RemovedNodes {
 /// Nodes that have lost their pod because they are no longer eligible, or are likely to have.
 #[apply(answer!)]
 pub struct LostPods {
-    /// How many they are, as far as events tell.
+    /// The number of nodes, according to events.
     pub nodes: usize,
     /// When the controller deleted the last of the pods; absent if no event tells that it has.
     pub at: Option<Timestamp>,

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::coverage::strategy;
+use crate::coverage::{Origin, strategy};
 use crate::facts::Facts;
-use crate::facts::controller::{Controller, DEFAULT_SCHEDULER, check_scheduler};
+use crate::facts::controller::{Controller, check_scheduler, is_default_scheduler};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
@@ -189,27 +189,30 @@ pub(crate) fn controller_down_warnings(facts: &Facts<'_>) -> impl Iterator<Item 
     deleting(facts).into_iter().chain(down).chain(unscheduled)
 }
 
-/// Returns the same, and warns if nodes wait for the scheduler whose lease has not expired yet.
+/// Warns like [`controller_down_warnings`], and of a scheduler that pods wait for although its lease has not expired yet.
 pub(super) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = controller_down_warnings(before).collect();
     let is_known = warnings.iter().any(|warning| warning.code == WarningCode::SchedulerDown);
-    if !is_known && uses_default_scheduler(before.daemon_set) && waits_for_scheduler(before) {
+    if !is_known && waits_for_scheduler(before) {
         warnings.push(scheduler_down(""));
     }
     warnings
 }
 
-/// How many seconds a scheduler may take that is busy.
+/// The grace period of a busy scheduler, in seconds.
 const SCHEDULED: i64 = 30;
 
-/// Returns whether pods wait for a scheduler.
+/// Returns whether pods wait for the default scheduler, which has not renewed its lease since they do, as far as that is known.
 pub(super) fn waits_for_scheduler(before: &Situation<'_>) -> bool {
-    let is_late = |since| !before.is_recent(since, SCHEDULED);
-    before.nodes.iter().any(|node| node.code() == Some(ReasonCode::SchedulerSilent) && is_late(node.since))
-}
-
-fn uses_default_scheduler(daemon_set: &DaemonSet) -> bool {
-    matches!(daemon_set.spec.template.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
+    let renewed = before.scheduler_renewed_at();
+    before.nodes.iter().any(|node| {
+        node.code() == Some(ReasonCode::SchedulerSilent)
+            // Something else says why.
+            && node.origin() != Some(&Origin::Unknown)
+            && node.updated.is_none_or(|pod| is_default_scheduler(&pod.spec.scheduler_name))
+            && !before.is_recent(node.since, SCHEDULED)
+            && renewed.zip(node.since).is_none_or(|(renewed, since)| renewed < since)
+    })
 }
 
 fn scheduler_down(why: &str) -> Warning {
@@ -221,8 +224,9 @@ fn scheduler_down(why: &str) -> Warning {
 /// is down, or no scheduler handles the new pods.
 pub(crate) fn controller_down_warning(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
-    let is_unscheduled =
-        uses_default_scheduler(facts.daemon_set) && !failures.is_empty() && failures.iter().all(is_unseen);
+    let is_unscheduled = is_default_scheduler(&facts.daemon_set.spec.template.spec.scheduler_name)
+        && !failures.is_empty()
+        && failures.iter().all(is_unseen);
     controller_down_warnings(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
 }
 

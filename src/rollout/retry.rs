@@ -45,9 +45,9 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let daemon_set = before.daemon_set;
     let mut backoffs = Vec::new();
     let hopeless = no_new_pods(before);
-    // OpenKruise's controller may have another limit, and one that is down has none.
-    let has_limit = daemon_set.flavor() == Flavor::Apps && hopeless != Some(Obstacle::ControlPlaneDown);
     let of_controller = |attempt: Attempt, refused: Option<Timestamp>, obstacle: Option<Obstacle>| {
+        // OpenKruise's controller may have another limit, and one that is down has none.
+        let has_limit = daemon_set.flavor() == Flavor::Apps && obstacle != Some(Obstacle::ControlPlaneDown);
         let latest = refused.filter(|_| has_limit).and_then(|at| at.checked_add(LONGEST_DELAY).ok());
         Backoff { attempt, pod: None, next: None, latest, obstacle }
     };
@@ -55,8 +55,8 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
         backoffs.push(of_controller(Attempt::CreatePods, before.last_event("FailedCreate"), hopeless));
     }
     if let Some(refused) = before.deletion_refusal() {
-        // Whether the API server still refuses is not known.
-        let obstacle = hopeless.filter(|obstacle| *obstacle == Obstacle::ControlPlaneDown);
+        // Whether the API server still refuses is not known, and no scheduler is needed.
+        let obstacle = before.controller_silent_since().map(|_| Obstacle::ControlPlaneDown);
         backoffs.push(of_controller(Attempt::DeletePods, refused.last_seen(), obstacle));
     }
     for (node, pods) in before.nodes() {

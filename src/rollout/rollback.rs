@@ -45,8 +45,15 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
 }
 
 /// Returns the container that fails on every node where a pod of the current revision does, if admission has added it: no revision of the
-/// template has it, so going back does not help.
+/// template has it, so going back does not help, unless labels or annotations decide whether it is added.
 pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>) -> Option<&'a str> {
+    let (_, target) = situation.revisions.target()?;
+    let of_admission = |template: &Template| {
+        (template.normal()["metadata"].clone(), template.value()["spec"]["serviceAccountName"].clone())
+    };
+    if of_admission(target) != of_admission(&situation.revisions.live) {
+        return None;
+    }
     let templates = situation.revisions.all.iter().map(|revision| revision.template.as_ref().ok());
     let templates: Vec<&Template> = templates.chain([Some(&situation.revisions.live)]).collect::<Option<_>>()?;
     let is_added = |name: &str| {

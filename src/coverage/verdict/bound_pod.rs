@@ -18,7 +18,7 @@ use super::volumes::mount_failed;
 use crate::facts::controller::Controller;
 use crate::model::event::Event;
 use crate::model::node::Node;
-use crate::model::pod::{ContainerStateTerminated, Pod};
+use crate::model::pod::{Container, ContainerStateTerminated, Pod};
 use crate::model::quantity::Quantity;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::reason::{Passing, ReasonCode};
@@ -311,8 +311,14 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
 /// Finds a pod that has failed or succeeded and was not deleted yet.
 fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Finding {
     if pod.status.phase == "Succeeded" {
-        // Containers that end are restarted: only a kubelet that is told to ends such a pod.
-        return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, "the pod has succeeded", ""));
+        let finding = recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, "the pod has succeeded", ""));
+        // A container with a restart policy of its own may end by itself; others are restarted unless the kubelet ends the pod.
+        let may_end = |container: &Container| container.restart_policy.as_deref().is_some_and(|it| it != "Always");
+        return match pod.spec.containers.iter().any(may_end) {
+            true => Finding { advice: "use containers that keep running".into(), command: None, ..finding }
+                .with_passing(Passing::Never),
+            false => finding,
+        };
     }
     let mut message = Sentence::from("the pod has failed");
     if let Some(end) = containers::last_end(pod) {

@@ -46,11 +46,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         found.extend(creation_failed(subject, pod, this));
         if let Some(end) = crash(pod, now, this) {
             let (ended, says_why) = why_ended(subject, node, pod, this, end, events);
+            let ended = of_digest(subject, pod, container, status, ended);
             match says_why {
-                true => found.push(of_digest(subject, pod, container, status, ended)),
-                false => {
-                    vague.push(of_container(subject, pod, container, of_digest(subject, pod, container, status, ended)))
-                }
+                true => found.push(ended),
+                false => vague.push(of_container(subject, pod, container, ended)),
             }
         }
         findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));

@@ -61,9 +61,7 @@ pub fn rejections(facts: &Facts<'_>) -> Rejections {
     let failed = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
     for event in failed.into_iter().filter(|event| event.is_recent(facts.now())) {
         let Some((pod, node)) = failed_pod(event) else { continue };
-        // One event stands for what has happened on many nodes after the tenth.
-        let is_combined = event.message.starts_with("(combined from similar events)");
-        let times = if is_combined { 1 } else { event.times() };
+        let times = if is_combined(event) { 1 } else { event.times() };
         if let Some(known) = found.get_mut(node) {
             known.pods = known.pods.saturating_add(times);
             continue;
@@ -76,6 +74,11 @@ pub fn rejections(facts: &Facts<'_>) -> Rejections {
         }
     }
     found
+}
+
+/// Returns whether an event stands for what has happened on many nodes after the tenth.
+fn is_combined(event: &Event) -> bool {
+    event.message.starts_with("(combined from similar events)")
 }
 
 /// Returns pod and node of an event of the controller about a pod that has failed.
@@ -94,7 +97,8 @@ fn failed_pod(event: &Event) -> Option<(&str, &str)> {
 /// Returns since when the pods of a node have failed one after the other, as far as there are events.
 pub(crate) fn failed_again_since(facts: &Facts<'_>, node: &str) -> Option<Timestamp> {
     let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata).into_iter();
-    let of_node: Vec<&Event> = events.filter(|event| failed_pod(event).is_some_and(|(_, it)| it == node)).collect();
+    let is_of_node = |event: &&Event| !is_combined(event) && failed_pod(event).is_some_and(|(_, it)| it == node);
+    let of_node: Vec<&Event> = events.filter(is_of_node).collect();
     let times: i32 = of_node.iter().map(|event| event.times()).fold(0, i32::saturating_add);
     let first = of_node.iter().filter_map(|event| event.first_seen()).min();
     first.filter(|_| times >= PODS)

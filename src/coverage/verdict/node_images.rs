@@ -26,7 +26,7 @@ pub fn long_pull(subject: &Subject, pod: &Pod, message: &Sentence, events: &[&Ev
     Some(if runs_elsewhere(subject, pod) { finding.with_origin(Origin::Node) } else { finding })
 }
 
-/// Adds to a finding about a container that fails which image its tag has become on the node, if the same pod works with another one on
+/// Adds to a finding about a failing container the digest that its tag resolves to on the node, if the same pod works with another one on
 /// other nodes of the same platform, and neither works or fails with the other's.
 pub fn of_digest(
     subject: &Subject,
@@ -50,11 +50,11 @@ pub fn of_digest(
     let working = same_elsewhere(subject, pod).filter(is_alike).map(|other| other.image_id(&container.name));
     let Some(working) = working.collect::<Option<Vec<&str>>>() else { return finding };
     // Some runtimes tell the digest of the image's configuration if they have no other.
-    if working.iter().any(|id| *id == own || id.contains('@') != own.contains('@')) {
+    if working.iter().any(|id| digest(id) == digest(own) || id.contains('@') != own.contains('@')) {
         return finding;
     }
     let fails = |other: &Pod| !other.is_ready() && other.restarts() > 0 && other.revision_hash() == pod.revision_hash();
-    let has_another = |other: &Pod| other.image_id(&container.name).is_some_and(|id| id != own);
+    let has_another = |other: &Pod| other.image_id(&container.name).is_some_and(|id| digest(id) != digest(own));
     let fails_with_another = subject.pods().any(|other| fails(other) && has_another(other));
     let Some(other) = working.first().filter(|_| !fails_with_another) else { return finding };
     let message = finding

@@ -96,8 +96,11 @@ pub(crate) enum Loss {
     AllChanged,
     /// Another client has taken over, or the rollout was paused.
     TakenOver,
-    /// The annotations of the hold were removed, and the update strategy is still suspended.
-    AnnotationsRemoved,
+    /// Annotations of the hold were removed, and the update strategy is still suspended.
+    AnnotationsRemoved {
+        /// Whether the rest makes it a pause.
+        is_held: bool,
+    },
     /// The template was changed.
     TemplateChanged,
     /// Nodes, pods or revisions can no longer be read.
@@ -241,9 +244,13 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
             (!has_template).then_some(Loss::TemplateChanged)
         }
         // `pause` removes that of the run only.
-        Some(hold) if run == Some(&stage.run) && hold.partition.is_none() => Some(Loss::AnnotationsRemoved),
+        Some(hold) if run == Some(&stage.run) && hold.partition.is_none() => {
+            Some(Loss::AnnotationsRemoved { is_held: true })
+        }
         Some(_) => Some(Loss::TakenOver),
-        None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => Some(Loss::AnnotationsRemoved),
+        None if daemon_set.spec.update_strategy == UpdateStrategy::OnDelete => {
+            Some(Loss::AnnotationsRemoved { is_held: false })
+        }
         None => Some(put_back),
     }
 }

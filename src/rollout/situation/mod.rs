@@ -31,7 +31,7 @@ use crate::facts::revisions::Doubt;
 use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
-use crate::model::pod::Pod;
+use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::fix::Fix;
@@ -503,5 +503,14 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
     if pod.metadata.is_terminating() {
         return pod.metadata.deleted_at();
     }
-    of_pod(pod, "Ready").or_else(|| of_pod(pod, "PodScheduled")).or_else(|| pod.metadata.creation_timestamp.get())
+    let finished = |status: &ContainerStatus| status.state.terminated.as_ref()?.finished_at.get();
+    let ended = || pod.container_statuses().filter_map(finished).max();
+    let created = pod.metadata.creation_timestamp.get();
+    // A kubelet that starts rejects pods that have been ready for long, and removes their conditions.
+    let started = || node?.condition("Ready")?.last_transition_time.get();
+    let of_condition = of_pod(pod, "Ready").or_else(|| of_pod(pod, "PodScheduled"));
+    of_condition.or_else(|| match pod.is_terminal() {
+        true => ended().or_else(|| created.max(started())),
+        false => created,
+    })
 }

@@ -38,15 +38,20 @@ pub(super) fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
     };
     let reasons = ["SuccessfulCreate", "SuccessfulDelete", "FailedCreate", "FailedDelete", "FailedDaemonPod"];
     let nodes = situation.nodes.iter().filter(|node| node.is_missing()).filter_map(|node| node.object);
-    let last = [daemon_set.metadata.creation_timestamp.get(), situation.rolled_out_at()]
+    let managed = managed_fields(&daemon_set.object);
+    // Without either, the last change may be one that nothing tells.
+    if managed.is_empty() && !situation.knows(Kind::Events) {
+        return None;
+    }
+    let last = [daemon_set.metadata.creation_timestamp.get(), Some(situation.rolled_out_at()?)]
         .into_iter()
-        .chain(managed_fields(&daemon_set.object).iter().map(time_of))
+        .chain(managed.iter().map(time_of))
         .chain(reasons.map(|reason| situation.last_event(reason)))
         .chain(situation.pods().map(of_pod))
         .chain(nodes.map(of_node))
         .max()
         .flatten()?;
-    (seconds_between(last, situation.now()) > LONGEST).then_some(last)
+    (seconds_between(last, situation.index.snapshot.earlier_now()) > LONGEST).then_some(last)
 }
 
 /// Returns what would tell whether the one that should act is running, and was not read.

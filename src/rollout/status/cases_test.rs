@@ -706,7 +706,7 @@ fn a_rollout_in_which_nothing_has_happened_for_more_than_an_hour_does_not_progre
             "11:45",
             controller,
         ),
-        (to_schedule(), "11:57", "kubectl get lease -n kube-system kube-scheduler"),
+        (to_schedule(), "11:57", "kubectl get lease -o yaml -n kube-system kube-scheduler"),
     ] {
         let minute: i64 = changed[3..].parse().unwrap();
         let mut snapshot = later(world, minute);
@@ -743,7 +743,7 @@ fn a_rollout_in_which_nothing_has_happened_for_more_than_an_hour_does_not_progre
 
 #[test]
 fn a_container_that_admission_adds_is_not_helped_by_another_revision() {
-    let told = |name: &str, own_crashes: bool| {
+    let told = |name: &str, own_crashes: bool, template: Value| {
         let crashes = |name: &str| {
             json!({"name": name, "restartCount": 9, "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": {"exitCode": 1, "finishedAt": at("11:59:00")}}})
@@ -765,7 +765,7 @@ fn a_container_that_admission_adds_is_not_helped_by_another_revision() {
         let world = ["b", "c"].iter().fold(world, |world, node| {
             world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, json!({}), pod.clone())
         });
-        let snapshot = world.finish();
+        let snapshot = world.daemon_set(json!({"spec": {"template": template}})).finish();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let warnings = undo(&situation, Some(1)).unwrap().report.warnings;
@@ -774,11 +774,17 @@ fn a_container_that_admission_adds_is_not_helped_by_another_revision() {
             commands(&rollout_status(&snapshot, None).daemon_sets[0]).iter().any(|command| command.contains("undo"));
         (is_warned, offers)
     };
-    assert_eq!(told("istio-proxy", false), (true, false));
-    assert_eq!(told("vault-agent", false), (true, false));
+    let same = || json!({});
+    assert_eq!(told("istio-proxy", false, same()), (true, false));
+    assert_eq!(told("vault-agent", false, same()), (true, false));
     // Each may be the cause.
-    assert!(!told("istio-proxy", true).0);
-    assert!(!told("agent", false).0);
+    assert!(!told("istio-proxy", true, same()).0);
+    assert!(!told("agent", false, same()).0);
+    // The revision may be why it is added.
+    let injects = json!({"metadata": {"annotations": {"vault.hashicorp.com/agent-inject": "true"}}});
+    assert!(!told("vault-agent", false, injects).0);
+    assert!(!told("istio-proxy", false, json!({"metadata": {"labels": {"sidecar.istio.io/inject": "true"}}})).0);
+    assert!(!told("proxy", false, json!({"spec": {"serviceAccountName": "meshed"}})).0);
 }
 
 #[test]

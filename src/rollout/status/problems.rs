@@ -69,7 +69,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
     problems
 }
 
-/// Returns since when at the latest a node has had no available pod, if its pods are refused, or fail one after the other.
+/// Returns the latest time by which a node is known to have lost its pod, if its pods are refused, or fail one after the other.
 fn lacks_pod_since(situation: &Situation<'_>, node: &RolloutNode<'_>, refused: Option<Timestamp>) -> Option<Timestamp> {
     let joined = node.object?.metadata.creation_timestamp.get();
     let has_pod =

@@ -323,8 +323,12 @@ fn a_stage_is_lost_if_somebody_else_decides_about_the_daemon_set() {
         (json!({"annotations": {RUN_ANNOTATION: "another"}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": {RUN_ANNOTATION: null}}), json!({}), Some(Loss::TakenOver)),
         (json!({"annotations": {PARTITION_ANNOTATION: "2"}}), json!({}), Some(Loss::TakenOver)),
-        (json!({"annotations": {PARTITION_ANNOTATION: null}}), json!({}), Some(Loss::AnnotationsRemoved)),
-        (json!({"annotations": null}), on_delete, Some(Loss::AnnotationsRemoved)),
+        (
+            json!({"annotations": {PARTITION_ANNOTATION: null}}),
+            json!({}),
+            Some(Loss::AnnotationsRemoved { is_held: true }),
+        ),
+        (json!({"annotations": null}), on_delete, Some(Loss::AnnotationsRemoved { is_held: false })),
         (json!({"annotations": null}), rolling(), Some(Loss::StrategyPutBack)),
         (json!({}), json!({"template": template()}), Some(Loss::TemplateChanged)),
     ] {

@@ -157,9 +157,9 @@ fn excluded_by(eligibility: &Eligibility) -> Option<Vec<String>> {
     (eligibility.pinned_to.is_none() && !by.is_empty()).then_some(by)
 }
 
-/// Returns a number that two nodes share only if they are of one pool, as far as labels tell, apart from those that the DaemonSet
-/// depends on: they have the same ones, and the same value of the label with the name of the pool or, without such a label, of all that
-/// do not name the node or where it is.
+/// Returns a hash that nodes share only if they belong to one pool, according to their labels. Labels that the DaemonSet depends on do
+/// not count. The nodes have the same label keys, and the same value of the label that names the pool. Without such a label, the values
+/// of all labels are the same, except those that name the node, its zone or its region.
 fn pool_of(node: &Node, classes: &NodeClasses<'_>) -> u64 {
     let labels = &node.metadata.labels;
     let pool = POOL_LABELS.iter().find(|label| labels.contains_key(**label) && !classes.depends_on(label));

@@ -122,7 +122,7 @@ pub(super) trait Verb {
         session: &Session,
         io: &mut Io<'_>,
     ) -> Option<(String, Template)> {
-        if snapshot.admissions.is_empty() {
+        if snapshot.admissions.is_empty() || !self.rolls_back() {
             return None;
         }
         let index = Index::new(snapshot);
@@ -343,9 +343,7 @@ fn is_staged(daemon_set: &DaemonSet) -> bool {
 /// Returns whether the controller replaces the pods of a DaemonSet automatically.
 fn is_rolled_out(daemon_set: &DaemonSet) -> bool {
     match &daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) => {
-            !rolling.paused && rolling.partition.is_none_or(|partition| partition.value() == 0)
-        }
+        UpdateStrategy::RollingUpdate(rolling) => !rolling.keeps_pods(),
         UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,
     }
 }

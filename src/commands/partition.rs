@@ -32,6 +32,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::hold::WAY_BACK;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::model::stages::Stratum;
 use crate::model::template::Template;
@@ -530,7 +531,7 @@ fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
 
 /// Returns the request that takes the stages of another one back to a revision, in the same way, whatever has become of the annotations.
 fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> StageRequest {
-    let mut undo = StageRequest::roll_back(number, format!("{} undo", request.run), daemon_set);
+    let mut undo = StageRequest::roll_back(number, format!("{}{WAY_BACK}", request.run), daemon_set);
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let StageRequest { delete_surge_pods, max_unavailable, evict, .. } = *request;
     StageRequest { delete_surge_pods, max_unavailable, evict, ..undo }

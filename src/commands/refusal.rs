@@ -126,7 +126,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 false => error,
             }
         }
-        StageRefusal::NoBudget { unavailable, allowed } => {
+        StageRefusal::NoBudget { unavailable, allowed, enough } => {
             let nodes = count_and(unavailable.len(), "node", ["has", "have"]);
             let at_most = count(allowed, "node");
             let message = format!(
@@ -136,10 +136,10 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
             );
             CommandError::new(message)
                 .hint("nothing was changed; the stage can begin once they have an available pod, or are removed from the cluster")
-                .hint(
-                    "to update the others meanwhile, add --max-unavailable 1, which counts only nodes that become unavailable \
-                     in this run",
-                )
+                .hint(format!(
+                    "to update the others meanwhile, add --max-unavailable {enough}, which does not count nodes whose old pod was \
+                     unavailable before this run"
+                ))
         }
         StageRefusal::BroadCanary { nodes, desired, stratum, values } => {
             let message = format!(

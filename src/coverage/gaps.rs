@@ -82,20 +82,7 @@ pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priori
 
 /// Returns sentences for what could not be read and that decides where new pods fit.
 pub fn incomplete_for_room(snapshot: &Snapshot, left_open: &str) -> Vec<Incomplete> {
-    let decides = |kind: Kind| {
-        matches!(
-            kind,
-            Kind::Pods
-                | Kind::Namespaces
-                | Kind::DeviceClasses
-                | Kind::PersistentVolumeClaims
-                | Kind::PersistentVolumes
-                | Kind::StorageClasses
-                | Kind::CsiNodes
-                | Kind::CsiDrivers
-                | Kind::VolumeAttachments
-        )
-    };
+    let decides = |kind: Kind| matches!(kind, Kind::Pods | Kind::Namespaces) || Kind::ON_DEMAND.contains(&kind);
     snapshot.gaps.iter().filter(|gap| decides(gap.kind)).map(|gap| sentence(gap, left_open)).collect()
 }
 

@@ -23,6 +23,7 @@ use super::verdict::daemon_set_context::{Subject, strategy};
 use super::verdict::daemon_set_findings::oddities;
 use super::verdict::explain;
 use super::verdict::finding::{Diagnosis, Finding};
+use super::verdict::former_pods;
 use super::verdict::missing_pod;
 use super::verdict::node_health::not_ready;
 use super::verdict::terminating;
@@ -244,7 +245,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         if !decision.should_run {
             return self.classes.of(node).map(Alike::NotEligible);
         }
-        (!missing_pod::is_young(node, self.subject.index.now())).then_some(Alike::Missing)
+        let is_own = missing_pod::is_young(node, self.subject.now()) || former_pods::are_told_of(self.subject, node);
+        (!is_own).then_some(Alike::Missing)
     }
 
     fn push_row(&mut self, node: &Node, pods: &[&Pod], verdict: &NodeVerdict) {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
+use crate::model::hold::Hold;
 use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
@@ -284,10 +285,21 @@ impl<'a> Revisions<'a> {
         };
         let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
         let (newer, older) = (&self.all[..at], &self.all[at + 1..]);
-        newer.iter().filter(|next| !next.is_same_template(revision)).any(|next| {
+        newer.iter().filter(|next| !next.is_same_template(revision) && !self.goes_forward(next, revision)).any(|next| {
             let existed = created(next).zip(created(revision)).is_some_and(|(next, this)| next < this);
             existed || older.iter().any(|older| older.is_same_template(next))
         })
+    }
+
+    /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled
+    /// back to: a stage says so, or it fails while the other one works.
+    fn goes_forward(&self, next: &Revision<'_>, replaced: &Revision<'_>) -> bool {
+        let is_of_stage = || {
+            let flags = Hold::in_force(self.daemon_set).and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
+            flags.is_some_and(|flags| flags.replaced_revision.as_deref() == Some(replaced.object.hash()))
+        };
+        let fails = next.failing > 0 && !next.is_proven() && replaced.is_proven();
+        next.is_current && (fails || is_of_stage())
     }
 
     /// Returns the revision whose pods are available on the most nodes, and on more than they fail on, other than the

@@ -131,6 +131,20 @@ pub struct RollingUpdate {
     pub rolling_update_type: String,
 }
 
+impl RollingUpdate {
+    /// Reads the values that the API server retains under another strategy, of which it drops those that are null.
+    pub(crate) fn retained(strategy: &Value) -> Self {
+        let mut rolling = strategy["rollingUpdate"].clone();
+        drop_nulls(&mut rolling);
+        RollingUpdate::deserialize(rolling).unwrap_or_default()
+    }
+
+    /// Returns whether the controller of an Advanced DaemonSet keeps pods on an older revision.
+    pub(crate) fn keeps_pods(&self) -> bool {
+        self.paused || self.selector.is_some() || self.partition.is_some_and(|partition| partition.value() != 0)
+    }
+}
+
 impl Default for RollingUpdate {
     /// Ported from `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2.
     fn default() -> Self {

@@ -28,6 +28,9 @@ pub const PARTITION_ANNOTATION: &str = "kubectl-ds/partition";
 /// The annotation that names the last client that has updated pods.
 pub const RUN_ANNOTATION: &str = "kubectl-ds/run";
 
+/// The end of the name of a run that takes back what it has rolled out itself.
+pub(crate) const WAY_BACK: &str = " undo";
+
 /// The annotation with what the next run needs to know about the last stage, see [`StageFlags`].
 pub const GATES_ANNOTATION: &str = "kubectl-ds/gates";
 

@@ -27,6 +27,19 @@ pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-co
 /// The annotation of a pod template that restarts the pods when changed, as set by `kubectl rollout restart`.
 pub const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
+/// The number of random characters at the end of a generated name (`SimpleNameGenerator`,
+/// k8s.io/apiserver/pkg/storage/names/generate.go, release 0.37.2).
+pub(crate) const GENERATED_LENGTH: usize = 5;
+
+/// The maximum length of what precedes them (`MaxGeneratedNameLength` in the same file).
+const MAX_BASE_LENGTH: usize = 58;
+
+/// Returns what follows the part of a pod's name that was generated from the name of its controller; `None` if it was not.
+pub(crate) fn generated_suffix<'n>(pod: &'n str, controller: &str) -> Option<&'n str> {
+    let base = format!("{controller}-");
+    pod.strip_prefix(base.get(..MAX_BASE_LENGTH).unwrap_or(&base))
+}
+
 wire! {
     /// An object's `metadata`, without annotations and managed fields.
     pub struct ObjectMeta {

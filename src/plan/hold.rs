@@ -132,12 +132,12 @@ mod tests {
             let held = paused(&before).unwrap();
             assert_eq!(paused(&held), None);
             let mut after = resumed(&held).unwrap();
+            assert_eq!(resumed(&after), None);
             if api_version != "apps/v1" {
                 let rolling = after.object.pointer_mut("/spec/updateStrategy/rollingUpdate").unwrap();
                 assert_eq!(rolling.as_object_mut().unwrap().remove("paused"), Some(json!(false)));
             }
             assert_eq!(after.object, before.object);
-            assert_eq!(resumed(&before), None);
         }
     }
 

@@ -1,6 +1,5 @@
 //! Changes fields of a DaemonSet's spec besides its template.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::DaemonSetPatch;
@@ -52,8 +51,7 @@ impl SpecFields {
     pub fn of(daemon_set: &DaemonSet) -> Self {
         let spec = &daemon_set.spec;
         // The API server retains these fields under OnDelete.
-        let rolling = daemon_set.object.pointer("/spec/updateStrategy/rollingUpdate").filter(|it| !it.is_null());
-        let rolling = rolling.and_then(|rolling| RollingUpdate::deserialize(rolling).ok()).unwrap_or_default();
+        let rolling = RollingUpdate::retained(&daemon_set.object["spec"]["updateStrategy"]);
         SpecFields {
             strategy_type: match spec.update_strategy {
                 UpdateStrategy::RollingUpdate(_) => Some(StrategyType::RollingUpdate),

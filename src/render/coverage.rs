@@ -164,11 +164,8 @@ fn daemon_set_groups(
         writeln!(page);
         writeln!(page, "{:<CODE_WIDTH$}{:>5}    WHERE", "REASON", "NODES");
         for group in &daemon_set.problems {
-            // Problems of the whole DaemonSet were explained above.
-            let is_explained =
-                daemon_set.concerns.iter().any(|known| known.code == group.code && known.message == group.message);
             head(group, style::problem, page);
-            if !is_explained {
+            if !group.is_told_by(&daemon_set.concerns) {
                 let said = daemon_set.common_causes.iter().flat_map(|cause| &cause.fixes).chain(&daemon_set.rollback);
                 page.advice(&group.message, Some(&group.fix.unless_in(said)), "    ");
             }

@@ -534,6 +534,9 @@ fn causes(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         // Without the nodes, those that lack a pod have no name.
         let which = if cause.nodes.is_empty() { "?".to_owned() } else { view.names(&cause.nodes, BEFORE_NAMES) };
         writeln!(page, "{code}{:>5}   {since:>6}   {}", cause.count, view.show(&which));
+        if cause.is_told_by(&rollout.concerns) {
+            continue;
+        }
         let compared = compared(rollout, cause);
         let message = if compared.is_empty() { &cause.message } else { cause.message.trim_end_matches('.') };
         let message = format!("{message}{compared}");

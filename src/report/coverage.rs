@@ -467,6 +467,13 @@ pub struct ReasonGroup {
     pub passing: bool,
 }
 
+impl ReasonGroup {
+    /// Returns whether what concerns the DaemonSet as a whole says the same.
+    pub fn is_told_by(&self, concerns: &[Reason]) -> bool {
+        concerns.iter().any(|concern| concern.code == self.code && concern.message == self.message)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Counts;

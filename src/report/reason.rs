@@ -297,7 +297,6 @@ reason_codes! {
 
 /// What kubectl shows in its place of a pod, such as in its STATUS, and in events; only what stands for one code.
 const OF_KUBECTL: &[(&str, ReasonCode)] = &[
-    ("BackOff", ReasonCode::CrashLooping),
     ("ContainerCreating", ReasonCode::ContainersStarting),
     ("CrashLoopBackOff", ReasonCode::CrashLooping),
     ("CreateContainerConfigError", ReasonCode::ContainerConfigError),
@@ -307,13 +306,20 @@ const OF_KUBECTL: &[(&str, ReasonCode)] = &[
     ("FailedAttachVolume", ReasonCode::MountFailed),
     ("FailedCreatePodSandBox", ReasonCode::SandboxFailed),
     ("FailedDaemonPod", ReasonCode::FailedPodBackoff),
+    ("FailedMapVolume", ReasonCode::MountFailed),
     ("FailedMount", ReasonCode::MountFailed),
+    ("ImageInspectError", ReasonCode::ImagePullFailed),
     ("ImagePullBackOff", ReasonCode::ImagePullFailed),
     ("InvalidImageName", ReasonCode::ImagePullFailed),
+    ("NetworkNotReady", ReasonCode::NodeUnreachable),
     ("NotReady", ReasonCode::NodeUnreachable),
     ("PodInitializing", ReasonCode::ContainersStarting),
+    ("PostStartHookError", ReasonCode::ContainerConfigError),
+    ("PreCreateHookError", ReasonCode::ContainerConfigError),
+    ("PreStartHookError", ReasonCode::ContainerConfigError),
+    ("RegistryUnavailable", ReasonCode::ImagePullFailed),
     ("RunContainerError", ReasonCode::ContainerConfigError),
-    ("Unhealthy", ReasonCode::ReadinessFailing),
+    ("SignatureValidationFailed", ReasonCode::ImagePullFailed),
 ];
 
 impl ReasonCode {

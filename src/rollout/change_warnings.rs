@@ -272,6 +272,11 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
             };
             warn(WarningCode::Partition, format!("the partition keeps {kept} on the present template"));
         }
+        if rolling.selector.is_some() {
+            let message = "the update strategy has a selector (spec.updateStrategy.rollingUpdate.selector): pods on nodes that it does not \
+                           match keep their template";
+            warn(WarningCode::Partition, message.to_owned());
+        }
         if restarts_only && rolling.rolling_update_type == "InPlaceIfPossible" {
             let message = "the update type is InPlaceIfPossible: pods that were created under it are updated in place, \
                            which adds the annotation to them and restarts no container";

@@ -179,8 +179,7 @@ impl<'a> ControllerView<'_, 'a> {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
         // As long as the controller fails to create pods, it does not get to the rolling update.
-        let is_missing = |node: &NodePods<'_>| node.pods.is_empty() && node.should_run();
-        if self.creation_is_refused && nodes.iter().any(is_missing) {
+        if self.creation_is_refused && nodes.iter().any(NodePods::lacks_pod) {
             let in_use = Some(int(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         }

@@ -21,7 +21,7 @@ use crate::report::plan::{ChangePlan, Warning, WarningCode};
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and, named};
-use crate::scheduling::daemon_pods;
+use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
@@ -288,9 +288,9 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
     warnings.collect()
 }
 
-/// Returns whether an eligible node has no pod.
+/// Returns whether the controller has to create a pod, before it replaces others.
 fn is_missing(situation: &Situation<'_>) -> bool {
-    situation.eligible().any(|node| node.updated.is_none() && node.old.is_none())
+    situation.node_pods.iter().any(NodePods::lacks_pod)
 }
 
 /// Warns that the API server refuses new pods.

@@ -97,7 +97,7 @@ fn may_wait(before: &Situation<'_>) -> bool {
     !is_known
         || before.creation_is_refused()
         || before.deletion_refusal().is_some()
-        || before.eligible().any(|node| node.updated.is_none() && node.old.is_none())
+        || before.node_pods.iter().any(NodePods::lacks_pod)
 }
 
 /// Suggests deleting the pods that back off longest, if they are recreated. Attempts that are due happen anyway.

@@ -48,7 +48,8 @@ fn nodes_lost(nodes: &[String], allowed: i64) -> Option<String> {
     let loses = if nodes.len() == 1 { "loses its pod" } else { "lose their pods" };
     let is_more = i64::try_from(nodes.len()).is_ok_and(|nodes| nodes > allowed);
     is_more.then(|| {
-        format!("{} {loses} immediately; maxUnavailable allows {allowed} at a time", count(nodes.len(), "node"))
+        let limit = if allowed > 0 { format!("; maxUnavailable allows {allowed} at a time") } else { String::new() };
+        format!("{} {loses} immediately{limit}", count(nodes.len(), "node"))
     })
 }
 

@@ -98,8 +98,7 @@ pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoR
 
 fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
-    let known = situation.revisions.target();
-    let (target, template) = known.or_else(|| left_for_what_fails(situation)).ok_or(NoRollback::NoTarget)?;
+    let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
     if situation.only_restarts() {
         return Err(NoRollback::NotTheRevision);
     }
@@ -170,11 +169,6 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let left = left.filter(|it| it.available > target.available && it.number() != target.number());
     let left = left.filter(|it| situation.revisions.was_rolled_back(it));
     let advice = match left.max_by_key(|revision| revision.available) {
-        _ if known.is_none() => format!(
-            "{advice} to revision {}, which was rolled back before, and is available on {}",
-            target.number(),
-            count(target.available, "node")
-        ),
         Some(left) => format!(
             "{advice} (revision {} is available on {}, but was rolled back before)",
             left.number(),
@@ -191,13 +185,6 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let stage = Command::kubectl(&["ds", "partition"]).namespace(&name.namespace);
     let stage = stage.flag("--to-revision", target.number().to_string()).name(name.short()).name(kept.to_string());
     Ok(Fix::new(advice, stage))
-}
-
-/// Returns the revision that was rolled back from if the template that has replaced it again is what fails: whoever has applied an old
-/// manifest did not mean that.
-fn left_for_what_fails<'s>(situation: &'s Situation<'_>) -> Option<(&'s Revision<'s>, &'s Template)> {
-    let current = situation.revisions.current()?;
-    situation.revisions.proven().filter(|_| current.failing > 0 && current.available == 0)
 }
 
 /// Returns how to roll back if the nodes were not read, but the pods tell enough: all pods of the current revision fail, on several

@@ -299,13 +299,44 @@ mod tests {
             let snapshot = world.finish();
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-            assert_eq!(undo(&situation, None).unwrap_err(), NoTarget::OnlyLeft(2));
-            rollback(&situation).ok().map(|fix| (fix.advice, fix.command.unwrap().to_string()))
+            let command = rollback(&situation).ok().map(|fix| fix.command.unwrap().to_string());
+            (undo(&situation, None).map(|planned| planned.report.to_revision), command)
         };
-        let advice = "to roll back to revision 2, which was rolled back before, and is available on 2 nodes";
         let command = "kubectl ds undo --to-revision 2 -n default agent";
-        assert_eq!(told(crashes()), Some((advice.to_owned(), command.to_owned())));
-        assert_eq!(told(json!({"state": {"waiting": {"reason": "ContainerCreating"}}})), None);
+        assert_eq!(told(crashes()), (Ok(Some(2)), Some(command.to_owned())));
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        assert_eq!(told(starting), (Err(NoTarget::OnlyLeft(2)), None));
+    }
+
+    /// A template that was rolled out before is rolled out again in stages, to replace one that works.
+    #[test]
+    fn a_stage_that_rolls_an_older_template_out_again_is_taken_back() {
+        let of = |is_undo: bool| {
+            let flags = StageFlags {
+                is_undo,
+                replaced_revision: Some("agent-3".to_owned()),
+                progress_deadline_seconds: 600,
+                ..StageFlags::default()
+            };
+            let mut world = history(&[(5, "agent:2", 10), (4, "agent:3", 20), (3, "agent:1", 0)], "agent:2");
+            for (node, hash) in [("a", "agent-2"), ("b", "agent-3"), ("c", "agent-3")] {
+                let labels = json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+                world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, labels);
+            }
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/partition": "2", "kubectl-ds/gates": flags.to_annotation()});
+            let held =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let snapshot = world.daemon_set(held).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            (
+                unfinished_rollback(&situation),
+                undo(&situation, None).ok().and_then(|planned| planned.report.to_revision),
+            )
+        };
+        assert_eq!(of(false), (None, Some(4)));
+        assert_eq!(of(true), (Some(5), Some(3)));
     }
 
     #[test]

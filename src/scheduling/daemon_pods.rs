@@ -210,6 +210,11 @@ impl NodePods<'_> {
     pub fn should_run(&self) -> bool {
         self.decision.is_some_and(|decision| decision.should_run)
     }
+
+    /// Returns whether the controller creates a pod on the node: it has none, not even one that is terminating.
+    pub fn lacks_pod(&self) -> bool {
+        self.should_run() && self.pods.is_empty()
+    }
 }
 
 /// Decides what happens to a DaemonSet's pods on a node.

@@ -11,14 +11,9 @@ use crate::cluster::projection::{SharedParts, drop_unfiltered_volumes, foreign_p
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::{Event, REMOVAL_EVENTS};
-use crate::model::metadata::ObjectMeta;
+use crate::model::metadata::{ObjectMeta, generated_suffix};
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
-
-/// The longest prefix of a name to which the API server appends random letters.
-///
-/// `maxGeneratedNameLength` of k8s.io/apiserver/pkg/storage/names/generate.go, release 1.37.
-const LONGEST_GENERATED_START: usize = 58;
 
 /// Which pods besides the DaemonSets' own are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,16 +111,10 @@ impl DaemonSetMatcher {
         let Some(daemon_sets) = self.by_namespace.get(&object.namespace) else { return false };
         match object.kind.as_str() {
             "DaemonSet" => daemon_sets.iter().any(|(name, _)| *name == object.name),
-            "Pod" => daemon_sets.iter().any(|(name, _)| is_generated_from(&object.name, name)),
+            "Pod" => daemon_sets.iter().any(|(name, _)| generated_suffix(&object.name, name).is_some()),
             _ => false,
         }
     }
-}
-
-/// Tells whether a pod's name was generated from a DaemonSet's.
-fn is_generated_from(pod: &str, daemon_set: &str) -> bool {
-    let start = format!("{daemon_set}-");
-    pod.starts_with(start.get(..LONGEST_GENERATED_START).unwrap_or(&start))
 }
 
 #[cfg(test)]
@@ -257,6 +246,6 @@ mod tests {
             .unwrap();
             assert_eq!(matcher().concerns(&event), kept, "{kind} {namespace}/{name}");
         }
-        assert!(super::is_generated_from(&format!("{}x7k2p", "a".repeat(58)), &"a".repeat(63)));
+        assert!(super::generated_suffix(&format!("{}x7k2p", "a".repeat(58)), &"a".repeat(63)).is_some());
     }
 }

@@ -143,6 +143,19 @@ pub(super) fn cases() -> Vec<Case> {
             &["3", "5m ago", "15m"],
             "kubectl delete pod -n default agent-x",
         ),
+        case(
+            "failed_pod_whose_deletion_is_refused",
+            failed(json!({})).event(
+                "DaemonSet",
+                "agent",
+                "FailedDelete",
+                "Error deleting: denied the request",
+                "11:58:00",
+            ),
+            (Failed, R::FailedPodBackoff),
+            &[],
+            "",
+        ),
         case("ended_pod_is_recreated", failed(json!({"phase": "Succeeded"})), (Failed, R::FailedPodBackoff), &[], ""),
         case(
             "ended_pod_is_left",

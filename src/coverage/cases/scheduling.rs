@@ -63,6 +63,16 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "cpu_and_memory_are_short",
+            pending("Insufficient cpu, 1 Insufficient memory", json!({"spec": {"containers": [{"name": "agent",
+                "image": "agent:1", "resources": {"requests": {"cpu": "600m", "memory": "3Gi"}}}]}}))
+                .other_pod("other-a", "n", json!({"spec": {"containers": [{"name": "a",
+                    "resources": {"requests": {"cpu": "3500m", "memory": "7Gi"}}}]}})),
+            (Pending, R::InsufficientResource),
+            &["600m", "500m", "also requests 3Gi memory; 1Gi free"],
+            "",
+        ),
+        case(
             "ended_pods_take_no_room",
             pending("Insufficient cpu", asking("600m"))
                 .other_pod("other-a", "n", asking("3900m"))

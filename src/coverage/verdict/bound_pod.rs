@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::WAITS_FOR_DELETION;
 use super::admission_changes::{READINESS_GATES, of_gate};
 use super::claims::preparation_failed;
 use super::containers;
@@ -329,6 +330,9 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
             message = message.words(": ").said(pod.status.message.trim());
         }
         message = message.words(")");
+    }
+    if subject.deletion_refusal().is_some() {
+        return Finding::new(ReasonCode::FailedPodBackoff, message, WAITS_FOR_DELETION);
     }
     let single = node.and_then(|node| Some((node, single_pod_node(node)?)));
     if let Some(at) = ended_at(pod) {

@@ -51,7 +51,7 @@ const fn refusal_of(says: &'static [&'static str], read: fn(Refused<'_>) -> Opti
 }
 
 /// Everything that is known to refuse pods. What is configured in a cluster comes first: its messages may quote any others.
-const REFUSALS: [Refusal; 29] = [
+const REFUSALS: [Refusal; 32] = [
     // k8s.io/apiserver: pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors/statuserror.go and …/mutating/dispatcher.go.
     refusal_of(&["failed calling webhook "], webhook::unavailable),
     refusal_of(&["admission webhook \""], webhook::denied),
@@ -106,13 +106,28 @@ const REFUSALS: [Refusal; 29] = [
         let advice = "remove priority from the template: priorityClassName alone decides it";
         Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
     }),
+    refusal_of(&["the string value of PreemptionPolicy ("], |refused| {
+        let advice = "remove preemptionPolicy from the template, or use a priority class that has the same: the class alone decides it";
+        Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
+    }),
     // plugin/pkg/admission/runtimeclass/admission.go.
     refusal_of(&["RuntimeClass \""], runtime_class_missing),
+    refusal_of(&["pod rejected: Pod's Overhead ", "pod rejected: Pod Overhead "], |refused| {
+        let advice = "remove overhead from the template: its runtime class alone decides it";
+        Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
+    }),
     refusal_of(&["conflict: runtimeClass.scheduling"], |refused| {
         let advice = "make the nodeSelector of the template agree with the one of its runtime class";
         Some(rejected(refused, advice).with_command(edit(refused.daemon_set)))
     }),
     // plugin/pkg/admission/limitranger/admission.go.
+    refusal_of(&["there was an error enforcing limit ranges"], |refused| {
+        control_plane(
+            refused,
+            "wait: the API server could not read the LimitRanges; if it persists, check its log",
+            None,
+        )
+    }),
     refusal_of(&[" usage per ", " max limit to request ratio per "], limit_range::violated),
     // pkg/apis/core/validation/validation.go, ValidateContainerResourceRequirements.
     refusal_of(&[" limit of "], limit_range::defaulted_limit),
@@ -475,6 +490,9 @@ mod tests {
             ("pods \"a\" is forbidden: pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist".into(), R::PodSpecRejected, "tolerationsWhitelist", "kubectl get namespace -o yaml default"),
             ("pods is forbidden: User \"system:serviceaccount:kube-system:daemon-set-controller\" cannot create resource \"pods\" in API group \"\" in the namespace \"default\"".into(), R::ApiServerFailing, "lacks a permission", "kubectl describe 'clusterrole,clusterrolebinding' system:controller:daemon-set-controller"),
             ("pods \"a\" is forbidden: the integer value of priority (0) must not be provided in pod spec; priority admission controller computed 1000 from the given PriorityClass name".into(), R::PodSpecRejected, "remove priority from the template", "kubectl edit ds -n default agent"),
+            ("pods \"a\" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority from the given PriorityClass name".into(), R::PodSpecRejected, "remove preemptionPolicy from the template", "kubectl edit ds -n default agent"),
+            ("pods \"a\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".into(), R::PodSpecRejected, "remove overhead from the template", "kubectl edit ds -n default agent"),
+            ("pods \"a\" is forbidden: unable to CREATE pods at this time because there was an error enforcing limit ranges".into(), R::ApiServerFailing, "LimitRanges", ""),
             ("admission webhook \"policycontrollerv2.common-webhooks.networking.gke.io\" denied the request: hostNetwork is disallowed in Autopilot".into(), R::WebhookDenied, "no exceptions", ""),
             ("etcdserver: mvcc: database space exceeded".into(), R::ApiServerFailing, "etcdctl alarm disarm", ""),
             ("etcdserver: request is too large".into(), R::PodSpecRejected, "too large", "kubectl edit ds -n default agent"),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::create_events::creation_refusal;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::difference::change_summary::in_a_few_words;
@@ -17,8 +18,11 @@ use crate::model::server_side_apply::managed_fields;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
+use crate::report::incident::Refuser;
 use crate::report::named;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods::NodePods;
+use crate::scheduling::rolling_update::allows_surge;
 
 /// How many terminating pods of a namespace are named.
 const TERMINATING: usize = 3;
@@ -164,7 +168,8 @@ pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
     }
     let advice = "the template is right; find what blocks the deletion: the conditions of the namespace name it";
     let get = Command::kubectl(&["get", "namespace", "-o", "yaml"]).name(name);
-    Some(Finding::new(ReasonCode::NamespaceTerminating, message, advice).with_command(get))
+    let finding = Finding::new(ReasonCode::NamespaceTerminating, message, advice).with_command(get);
+    Some(finding.refused_by(Refuser::Namespace(name.clone())))
 }
 
 /// Finds a selector that selects every pod, which the controller refuses to act on.
@@ -184,7 +189,15 @@ fn selecting_all(daemon_set: &DaemonSet) -> Option<Finding> {
 /// Finds what is odd about a DaemonSet, although the controller acts on it, and what is no reason for a node without a pod.
 pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
     let overlap = selector_overlap(facts.index, facts.daemon_set);
-    [adopted_pods(facts), overlap, changes_back(facts), deletion_refused(facts)].into_iter().flatten()
+    let found = [adopted_pods(facts), overlap, changes_back(facts), deletion_refused(facts), surge_refused(facts)];
+    found.into_iter().flatten()
+}
+
+/// Finds that the API server refuses the pods that a surge creates before it deletes others, so that no node lacks one.
+fn surge_refused(facts: &Facts<'_>) -> Option<Finding> {
+    let lacks_pod = || facts.node_pods.iter().any(NodePods::lacks_pod);
+    let is_of_surge = allows_surge(facts.daemon_set) && facts.still_refuses_pods() && !lacks_pod();
+    is_of_surge.then(|| creation_refusal(facts)).flatten()
 }
 
 /// How often a template must have come back, and within how many seconds the last two times.

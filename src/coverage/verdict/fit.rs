@@ -84,25 +84,24 @@ impl<'a> NodeRoom<'a> {
     /// Finds each resource that is short for a pod with these requests, with its name. Of those that devices may provide, it is not
     /// known.
     pub fn shortages(&self, requests: &Amounts) -> Vec<(String, Finding)> {
-        fits(&self.devices.without(requests, self.node), self.node, &self.usage)
-            .into_iter()
+        let short = fits(&self.devices.without(requests, self.node), self.node, &self.usage);
+        short
+            .iter()
             .map(|shortage| {
                 let finding = match shortage.resource.as_str() {
                     "pods" => {
-                        let finding = too_many_pods(&shortage, self.node);
+                        let finding = too_many_pods(shortage, self.node);
                         // On a node for one pod, nothing but to exclude it helps.
                         match single_pod_node(self.node) {
                             Some(_) => finding,
-                            None => self.beside_old(finding, &shortage, 1),
+                            None => self.beside_old(finding, shortage, 1),
                         }
                     }
-                    _ if shortage.never_fits() => self.never_fits(&shortage),
-                    resource if is_device(resource) && shortage.used > shortage.allocatable => {
-                        self.fewer_devices(&shortage)
-                    }
-                    _ => self.insufficient_resource(&shortage),
+                    _ if shortage.never_fits() => self.never_fits(shortage),
+                    _ if lacks_devices(shortage) => self.fewer_devices(shortage),
+                    _ => self.insufficient_resource(shortage, &short),
                 };
-                (shortage.resource, finding)
+                (shortage.resource.clone(), finding)
             })
             .collect()
     }
@@ -122,8 +121,9 @@ impl<'a> NodeRoom<'a> {
         Finding::new(ReasonCode::InsufficientResource, message, advice).with_origin(Origin::Node)
     }
 
-    /// Finds that too little of a resource is free, and who requests the most of it.
-    fn insufficient_resource(&self, shortage: &Insufficient) -> Finding {
+    /// Finds that too little of a resource is free, and who requests the most of it; and what else the pod lacks, as there is one finding
+    /// per code.
+    fn insufficient_resource(&self, shortage: &Insufficient, all: &[Insufficient]) -> Finding {
         let Insufficient { resource, requested, allocatable, .. } = shortage;
         let mut message = Sentence::from("requests ")
             .amount(resource, *requested)
@@ -140,7 +140,20 @@ impl<'a> NodeRoom<'a> {
                 .amount(resource, amount)
                 .words(")");
         }
-        let advice = format!("lower the {resource} request, or free {resource} on the node");
+        let is_other = |other: &&Insufficient| {
+            other.resource != *resource && other.resource != "pods" && !other.never_fits() && !lacks_devices(other)
+        };
+        let mut advice = format!("lower the {resource} request, or free {resource} on the node");
+        for other in all.iter().filter(is_other) {
+            let Insufficient { resource, requested, .. } = other;
+            message = message
+                .words("; also requests ")
+                .amount(resource, *requested)
+                .words(format!(" {resource}; "))
+                .amount(resource, other.free())
+                .words(" free");
+            advice += &format!(", and the same for {resource}");
+        }
         let finding = Finding::new(ReasonCode::InsufficientResource, message, advice);
         let held = self.old.and_then(|old| pod_requests(old).get(resource).copied()).unwrap_or(0);
         self.beside_old(finding, shortage, held)
@@ -242,6 +255,11 @@ pub(crate) fn fits_after(
 
 fn contest<'a>(index: &Index<'_>, node: &'a Node, pod: &'a Pod, others: &[&'a Pod]) -> Contest<'a> {
     Contest::new(pod, &index.device_claims.resources.without(&pod_requests(pod), node), node, others)
+}
+
+/// Returns whether the pods of a node have more devices than its device plugin offers now.
+fn lacks_devices(shortage: &Insufficient) -> bool {
+    is_device(&shortage.resource) && shortage.used > shortage.allocatable
 }
 
 /// Returns whether a resource is one of a device plugin, and not one that a controller of nodes computes from what they have.

@@ -43,6 +43,12 @@ pub fn evicted_again(subject: &Subject, node: &Node) -> Option<(Finding, i64)> {
     Some((finding.with_command(edit(subject.daemon_set)), seconds))
 }
 
+/// Returns whether something is known about the former pods of a node that may not be true of other nodes.
+pub fn are_told_of(subject: &Subject, node: &Node) -> bool {
+    subject.rejections().contains_key(&node.metadata.name)
+        || tolerated_for(&subject.daemon_pod, &node.spec.taints).is_some()
+}
+
 /// What the kubelets did to former pods of a DaemonSet, as recent events tell, by node.
 pub type Rejections = BTreeMap<String, Rejected>;
 

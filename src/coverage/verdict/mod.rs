@@ -56,7 +56,6 @@ pub mod workload;
 use crate::facts::Current;
 use crate::facts::revisions::Doubt;
 use crate::model::daemon_set::UpdateStrategy;
-use crate::model::int_or_percent::IntOrPercent;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
@@ -294,16 +293,15 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
     (state, findings)
 }
 
+/// What has to happen before the controller replaces a pod that it is not allowed to delete.
+const WAITS_FOR_DELETION: &str = "it is replaced once the API server lets the controller delete pods";
+
 /// Advises about a pod of a former template: what is wrong with that is not in the present one, and to edit it would not help.
 fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     let revision = subject.revisions.of_pod(pod).filter(|revision| !revision.is_current);
     let Some(revision) = revision.filter(|_| subject.is_updated(pod) == Some(false)) else { return };
     let is_held = match &subject.daemon_set.spec.update_strategy {
-        UpdateStrategy::RollingUpdate(rolling) => {
-            rolling.paused
-                || rolling.selector.is_some()
-                || rolling.partition.is_some_and(|it| it != IntOrPercent::Int(0))
-        }
+        UpdateStrategy::RollingUpdate(rolling) => rolling.keeps_pods(),
         _ => false,
     };
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -332,6 +330,7 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
                 None,
             ),
             true => ("it is replaced only when it is deleted".into(), Some(finding::delete_pod(pod))),
+            false if subject.deletion_refusal().is_some() => (WAITS_FOR_DELETION.into(), None),
             // As long as the controller fails to create pods, it does not get to the rolling update.
             false if subject.still_refuses_pods() => {
                 ("it is replaced once the API server accepts new pods".into(), None)

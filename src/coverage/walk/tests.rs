@@ -125,16 +125,23 @@ fn groups_are_the_same_whether_each_node_is_told_or_not() {
             small = small.pod(&format!("agent-{name}"), &name, json!({}));
         }
     }
-    let snapshot = small.finish();
+    // What is known about the former pods of a node is true of that node alone.
+    let tolerated = json!({"tolerations": [{"key": "gone", "operator": "Exists", "tolerationSeconds": 10}]});
+    let evicting = json!({"metadata": {"labels": {"disk": "ssd"}, "creationTimestamp": at("09:00:00")},
+        "spec": {"taints": [{"key": "gone", "effect": "NoExecute"}]}});
+    let snapshot = small.template(tolerated).node("m-own", evicting).finish();
     let with = |detail| {
         let options = Options { detail, by: Some("disk".to_owned()), ..Options::default() };
         let mut report = coverage(&snapshot, &options).daemon_sets.remove(0);
-        assert_eq!(report.nodes.len(), if detail == Detail::Groups { 0 } else { 40 });
+        assert_eq!(report.nodes.len(), if detail == Detail::Groups { 0 } else { 41 });
         report.nodes.clear();
         report
     };
     let groups = with(Detail::Groups);
     assert_eq!(groups, with(Detail::Nodes));
+    let of_own =
+        groups.problems.iter().find(|group| group.code == ReasonCode::Evicted).map(|group| group.nodes.clone());
+    assert_eq!(of_own, Some(vec!["m-own".to_owned()]));
     assert!(groups.problems.len() >= 3 && groups.not_eligible.len() >= 4, "{groups:#?}");
 }
 

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::instruction::gates_stop;
 use super::order::order;
@@ -16,7 +14,7 @@ use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
-use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, live_strategy};
+use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, WAY_BACK, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
@@ -215,6 +213,8 @@ pub(crate) enum StageRefusal {
         unavailable: Vec<String>,
         /// How many may be without an available pod.
         allowed: usize,
+        /// The least `--max-unavailable` with which the stage can begin: outages of old pods from before the run are then not counted.
+        enough: usize,
     },
     /// A canary would be most nodes.
     BroadCanary {
@@ -337,7 +337,7 @@ pub(crate) fn plan(
         plan = plan.refusing_unknown_fields();
     }
     let proposal = Proposal::new(before, plan);
-    let pace = pace(&original);
+    let pace = RollingUpdate::retained(&original);
     let max_unavailable = match (request.max_unavailable, pace.max_surge.value()) {
         (Some(requested), _) => requested,
         (None, 0) => pace.max_unavailable,
@@ -373,9 +373,11 @@ pub(crate) fn plan(
                 && !situation.is_passing(node)
         };
         let blocks = |node: &&RolloutNode<'_>| (is_lost(node) || fails(node)) && !is_excused(node);
-        let unavailable: Vec<String> = situation.eligible().filter(blocks).map(name).collect();
-        if unavailable.len() >= allowed_now {
-            return Err(StageRefusal::NoBudget { unavailable, allowed: allowed_now });
+        let blocking: Vec<&RolloutNode<'_>> = situation.eligible().filter(blocks).collect();
+        if blocking.len() >= allowed_now {
+            let enough = blocking.iter().filter(|node| outage(node).is_none()).count() + 1;
+            let unavailable = blocking.into_iter().map(|node| node.name.to_owned()).collect();
+            return Err(StageRefusal::NoBudget { unavailable, allowed: allowed_now, enough });
         }
     }
     let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
@@ -564,11 +566,6 @@ pub(super) fn keep(amount: Amount, desired: usize) -> IntOrPercent {
     }
 }
 
-/// Returns the pace of a rolling update in a strategy, which the API server retains under OnDelete.
-fn pace(strategy: &Value) -> RollingUpdate {
-    strategy.get("rollingUpdate").and_then(|rolling| RollingUpdate::deserialize(rolling).ok()).unwrap_or_default()
-}
-
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
 fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> {
     let (daemon_set, now) = (before.daemon_set, before.now());
@@ -580,7 +577,7 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     if old <= kept(stays, desired) {
         return None;
     }
-    let (began, process) = run.split_once(' ').unwrap_or((run, ""));
+    let (began, process) = run.trim_end_matches(WAY_BACK).split_once(' ').unwrap_or((run, ""));
     let began: Result<Timestamp, _> = began.parse();
     if began.as_ref().is_ok_and(|began| is_about_another_template(before, &hold, *began)) {
         return None;
@@ -1091,13 +1088,18 @@ mod tests {
             planned(world, &StageRequest { max_unavailable, ..request(0) })
                 .map(|PlannedStage { report, .. }| (report.nodes.len(), report.max_unavailable, report.not_counted))
         };
-        let refused = |allowed| Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed });
+        let refused = |enough| Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed: 1, enough });
         assert_eq!(of(1, old(), None), refused(1));
         assert_eq!(of(2, old(), None), Ok((2, 2, 0)));
         assert_eq!(of(1, old(), Some(1)), Ok((2, 1, 1)));
         // The new revision may be why the node is lost.
-        assert_eq!(of(1, json!({}), Some(1)), refused(1));
+        assert_eq!(of(1, json!({}), Some(1)), refused(2));
         assert_eq!(of(1, json!({}), Some(2)), Ok((2, 2, 0)));
+        // An old pod that is already terminating is replaced by a new one, which counts.
+        let mut terminating = old();
+        terminating["metadata"]["deletionTimestamp"] = at("11:50:00").into();
+        assert_eq!(of(1, terminating.clone(), Some(1)), refused(2));
+        assert_eq!(of(1, terminating, Some(2)), Ok((2, 2, 0)));
     }
 
     /// Such a pod would use up what may be unavailable until the stage had failed for lack of progress.
@@ -1124,7 +1126,7 @@ mod tests {
             planned(world, &StageRequest { max_unavailable, node_selector: selector, ..request })
                 .map(|PlannedStage { report, .. }| report.nodes)
         };
-        let refused = Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed: 1 });
+        let refused = Err(StageRefusal::NoBudget { unavailable: names(&["n2"]), allowed: 1, enough: 1 });
         assert_eq!(of(crashes(), "11:10:00", "n0", None), refused);
         assert_eq!(of(crashes(), "11:10:00", "n0", Some(1)), Ok(names(&["n0"])), "it is not counted");
         assert_eq!(of(crashes(), "11:10:00", "n0,n2", None), Ok(names(&["n2", "n0"])), "it is replaced");

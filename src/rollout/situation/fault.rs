@@ -21,6 +21,9 @@ use crate::scheduling::resources::requests_more;
 /// How many other pods of a node must fail, and none work, so that the node is to blame.
 const MIN_OTHER_PODS: usize = 2;
 
+/// For how many seconds after a node has joined its first pods are created and started.
+const JOINING: i64 = 300;
+
 /// The significance level for blaming the update for lost nodes.
 const IMPROBABLE: f64 = 0.05;
 
@@ -467,9 +470,16 @@ fn was_before_pod(node: &RolloutNode<'_>, since: Timestamp) -> bool {
 }
 
 /// Returns whether all other pods on a node fail, and most did before the rollout started: if so, it is the node's
-/// fault, regardless of the current revision elsewhere.
+/// fault, regardless of the current revision elsewhere. The same is true if they have failed since the node joined the cluster, and
+/// the template works on another node.
 pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    everything_fails_since(situation, node).is_some_and(|since| was_before_rollout(situation, since))
+    let works =
+        |other: &RolloutNode<'_>| situation.works_on(other) || (other.old_is_available && situation.only_restarts());
+    everything_fails_since(situation, node).is_some_and(|since| {
+        let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
+        let from_the_start = joined.is_some_and(|joined| seconds_between(joined, since) <= JOINING);
+        was_before_rollout(situation, since) || (from_the_start && situation.eligible().any(works))
+    })
 }
 
 /// Returns since when most other pods on a node have been failing; `None` if one of them does not fail, or if there are too few to

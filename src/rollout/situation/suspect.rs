@@ -9,6 +9,7 @@ use super::{RolloutNode, Situation};
 use crate::coverage::{Origin, TemplatePart, common_cause};
 use crate::facts::revisions::MIN_CURRENT;
 use crate::model::event::Event;
+use crate::model::metadata::{GENERATED_LENGTH, generated_suffix};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
@@ -173,10 +174,6 @@ const SEVERAL: usize = 2;
 /// this must have been seen last.
 const FAILED_BEFORE: i64 = 300;
 
-/// Number of random characters at the end of a pod's name (`SimpleNameGenerator`, k8s.io/apiserver, pkg/storage/names, release
-/// 1.37.2).
-const SUFFIX_LENGTH: usize = 5;
-
 /// Returns whether, according to events, as many former pods failed like the current ones until the rollout of the
 /// current revision started, which may have been meant to fix that.
 pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
@@ -207,8 +204,8 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     let former = situation.index.snapshot.events.iter().filter_map(|event| {
         let about = &event.involved_object;
         let is_pod = about.kind == "Pod" && about.namespace == metadata.namespace;
-        let suffix = about.name.strip_prefix(metadata.name.as_str())?.strip_prefix('-')?;
-        let is_generated = suffix.len() == SUFFIX_LENGTH && !suffix.contains('-');
+        let suffix = generated_suffix(&about.name, &metadata.name)?;
+        let is_generated = suffix.len() == GENERATED_LENGTH && !suffix.contains('-');
         let is_own = is_pod && is_generated && !present.contains(about.name.as_str());
         (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
     });

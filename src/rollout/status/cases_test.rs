@@ -652,6 +652,16 @@ fn a_rollout_that_is_blocked_says_by_what() {
     let concern = &status(protected("11:59:00", None)).concerns[0];
     assert_eq!(concern.code, ReasonCode::DeletionRefused);
     assert!(concern.message.contains("ValidatingAdmissionPolicy 'protect'"), "{}", concern.message);
+    // To raise the budget lets the controller delete no pod either.
+    let failed = json!({"status": {"phase": "Failed"}});
+    let held_up = status(protected("11:59:00", None).pod("agent-failed", "n0", failed));
+    assert_eq!((held_up.verdict, held_up.way_out.len()), (Verdict::Blocked, 0));
+    // No node lacks its pod.
+    let surge_refused = || refused(surging(&["old", "old"]));
+    let coverage = surge_refused().coverage().concerns;
+    assert_eq!(coverage.iter().map(|concern| concern.code).collect::<Vec<_>>(), [ReasonCode::PodSecurityDenied]);
+    let refused_surge = status(surge_refused());
+    assert!(refused_surge.problems[0].is_told_by(&refused_surge.concerns), "{refused_surge:?}");
     for (world, by) in [
         (missed.pod("agent-new", "a", ready_since("11:59:40")), BlockedBy::MissedSurgePods),
         (silent(with_states(world(), &["new crashing", "old"])), BlockedBy::ControllerDown),

@@ -182,6 +182,31 @@ fn no_revision_is_blamed_or_rolled_back_because_of_a_node_on_which_everything_fa
     assert_eq!(of(None), (SuspectKind::Revision, vec![undo.to_owned()]));
 }
 
+/// A node that joins during a rollout says nothing about the revision if nothing has ever worked there.
+#[test]
+fn a_node_on_which_everything_has_failed_since_it_joined_is_at_fault() {
+    let of = |joined: &str, is_restart: bool, works: bool| {
+        let mut world = two_revisions();
+        if is_restart {
+            let restarted = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "x"}}});
+            world.snapshot.controller_revisions.clear();
+            let first = world.revision_of_template("hash1", 1);
+            world = first.daemon_set(json!({"spec": {"template": restarted}})).revision_of_template("hash2", 2);
+        }
+        let world = world.node("b", json!({})).pod("agent-b", "b", if works { json!({}) } else { old() });
+        let since = Some("11:50:00");
+        let world = another(another(crashing(world, "a"), "one", "a", since), "two", "a", since);
+        let mut snapshot = began(world, "11:45:00").finish();
+        let node = snapshot.nodes.iter_mut().find(|node| node.metadata.name == "a").unwrap();
+        node.metadata.creation_timestamp = serde_json::from_value(json!(at(joined))).unwrap();
+        answer(&snapshot, &Question::default()).daemon_sets.remove(0).suspect.unwrap().what
+    };
+    assert_eq!(of("11:49:00", false, true), SuspectKind::Nodes);
+    assert_eq!(of("11:49:00", false, false), SuspectKind::Revision);
+    assert_eq!(of("11:49:00", true, false), SuspectKind::Nodes);
+    assert_eq!(of("09:00:00", true, false), SuspectKind::Revision, "something worked there for hours");
+}
+
 /// client-go drops events about one object after the first 25.
 #[test]
 fn a_refusal_from_before_the_last_change_counts_while_a_pod_is_still_missing() {

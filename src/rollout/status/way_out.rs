@@ -69,6 +69,8 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
+        // Whatever the controller would do next, it deletes pods first.
+        _ if situation.deletion_refusal().is_some() => Vec::new(),
         _ if judgement.blocked_by == Some(BlockedBy::NoProgress) => vec![check_who_should_act(situation, step)],
         _ if revision_fails => vec![undo(), to_restore(situation), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(has_many_failed_pods) => {

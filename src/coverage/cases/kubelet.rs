@@ -135,6 +135,19 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "container_waits_for_a_reason_of_another_kubelet",
+            plain().unready_pod(
+                "agent-x",
+                "n",
+                json!({"restartCount": 7, "state": {"waiting": {"reason": "KillContainerError", "message": "it hangs"}},
+                    "lastState": {"terminated": {"exitCode": 1, "finishedAt": at("11:50:00")}}}),
+                json!({}),
+            ),
+            (NotReady, R::ContainerConfigError),
+            &["KillContainerError", "it hangs"],
+            "kubectl describe pod -n default agent-x",
+        ),
+        case(
             "failed_pod_waits_for_the_next_try",
             failed(
                 json!({"containerStatuses": [{"name": "agent", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}]}),

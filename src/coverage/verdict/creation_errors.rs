@@ -3,9 +3,9 @@
 use super::admission_changes::{of_object, of_profile};
 use super::cause::{Also, Cause, FixIn, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, edit};
-use super::images::{other_platform, template_of};
-use super::roles::Role;
+use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, describe_pod, edit};
+use super::images::{is_image_pull_failure, other_platform, template_of};
+use super::roles::{Role, has_started};
 use super::sentence::Sentence;
 use super::webhook;
 use crate::model::pod::{Container, ContainerStatus, Pod};
@@ -281,7 +281,12 @@ pub fn creation_failed(
             | "PreStartHookError"
             | "PostStartHookError"
     );
-    if !failed {
+    // A kubelet that is not the usual one may have reasons of its own. Before its first start, a container may wait for anything.
+    let is_other = || {
+        let is_known = waiting.reason == "CrashLoopBackOff" || is_image_pull_failure(&waiting.reason);
+        !waiting.reason.is_empty() && !is_known && has_started(status) && !status.is_being_created()
+    };
+    if !failed && !is_other() {
         return None;
     }
     let said = waiting.message.trim();
@@ -305,8 +310,13 @@ pub fn creation_failed(
             Some(cause) => origin_of(cause, subject, pod, container, said),
             // The kubelet itself fails, before it knows more of the container than its environment and its mounts.
             None if waiting.reason == "CreateContainerConfigError" => Origin::Template(TemplatePart::AskedOfNode),
-            None => Origin::Template(TemplatePart::Start),
+            None if failed => Origin::Template(TemplatePart::Start),
+            None => Origin::Unknown,
         };
+        if origin == Origin::Unknown && !failed {
+            let advice = "check the pod, and the log of the kubelet on its node".to_owned();
+            return (origin, advice, Some(describe_pod(pod)));
+        }
         let (advice, command) = remedy(subject, pod, said, cause);
         (origin, advice, command)
     });

@@ -213,7 +213,7 @@ pub fn registry(image: &str) -> &str {
 }
 
 /// Returns whether a container waits for this reason because its image cannot be pulled.
-fn is_image_pull_failure(reason: &str) -> bool {
+pub fn is_image_pull_failure(reason: &str) -> bool {
     matches!(
         reason,
         "ErrImagePull"

@@ -294,9 +294,10 @@ impl<'v, 'a> StageView<'v, 'a> {
         self.is_lost(node) || self.is_broken(node) || (self.is_old(node) && outage(node).is_some_and(is_excused))
     }
 
-    /// Returns whether a node has a new pod that fails like all others did there before.
+    /// Returns whether a node has a new pod that fails like all others did there before, or that its label excludes from the gates.
     fn is_broken(&self, node: &RolloutNode<'_>) -> bool {
-        self.stage.broken.contains(node.name) && node.updated.is_some() && !node.updated_is_available
+        let is_out = self.stage.broken.contains(node.name) || is_skipped(node);
+        is_out && node.updated.is_some() && !node.updated_is_available
     }
 
     /// Returns whether a node had gone down before this client deleted its pod, and still is down.

@@ -12,7 +12,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
-use crate::report::partition::{PartitionReport, PartitionStage};
+use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::report::strategy::Strategy;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::{begun_rollback, is_return, unfinished_rollback};
@@ -169,6 +169,13 @@ fn with(command: Command, (flag, value): (&str, Option<String>)) -> Command {
     }
 }
 
+/// Suggests leaving out the only node on which a new pod fails, which may be why.
+fn skip_node(failures: &[GateFailure]) -> Option<Fix> {
+    let [GateFailure { gate: Gate::Starts | Gate::Restarts, node: Some(node), .. }] = failures else { return None };
+    let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}=true"));
+    Some(Fix::new(format!("if {node} is at fault, to leave it out before continuing"), label))
+}
+
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to: Option<i64>) -> Vec<Fix> {
     let continued = Continued::of_run(report, request);
@@ -193,6 +200,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
         PartitionStage::Stopped => fixes.splice(0..0, back).for_each(drop),
         _ => fixes.extend(back),
     }
+    fixes.extend(skip_node(&report.outcome.failures));
     // Under OnDelete, the controller would not go on.
     if report.original_strategy != Strategy::OnDelete {
         // A tired person must see that it rolls out what a gate has stopped.

@@ -538,6 +538,25 @@ fn a_gate_gives_a_new_pod_the_time_that_starting_takes() {
     }
 }
 
+/// Whoever labels a node takes the blame off the revision.
+#[test]
+fn a_node_that_is_skipped_stops_no_stage_whatever_its_new_pod_does() {
+    let (mut model, client, at) = begun(3);
+    model.nodes[at].pods = vec![model.pod(NEW, None)];
+    model.now += 20;
+    let name = model.nodes[at].pods[0].name.clone();
+    let step = |model: &Model| {
+        let mut snapshot = model.snapshot();
+        let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
+        let crashes = json!({"name": "agent", "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        pod.status.container_statuses = vec![serde_json::from_value(crashes).unwrap()];
+        next_instruction(&snapshot, &client.stage).step
+    };
+    assert!(matches!(step(&model), Instruction::Stop(_)));
+    model.nodes[at].labels.push((SKIP_LABEL, "true"));
+    assert!(matches!(step(&model), Instruction::Replace { .. }), "{:?}", step(&model));
+}
+
 #[test]
 fn a_pod_that_the_api_server_refuses_stops_the_stage() {
     let (mut model, client, at) = begun(4);

@@ -371,6 +371,18 @@ impl<'v, 'a> StageView<'v, 'a> {
         if !failures.is_empty() {
             return Instruction::Stop(failures);
         }
+        if desired == 0 && !stage.replaced_at.is_empty() {
+            let nodes: Vec<&str> = stage.replaced_at.keys().map(String::as_str).collect();
+            let message =
+                format!("no node is eligible any more, also none of those that were updated: {}", named(&nodes));
+            return Instruction::Stop(vec![GateFailure {
+                gate: Gate::Starts,
+                node: None,
+                pod: None,
+                reason: None,
+                message,
+            }]);
+        }
         if let Some(failure) = self.old_pods(allowed) {
             return Instruction::Stop(vec![failure]);
         }

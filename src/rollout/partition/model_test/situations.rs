@@ -538,6 +538,22 @@ fn a_gate_gives_a_new_pod_the_time_that_starting_takes() {
     }
 }
 
+/// Nothing proves that the revision works, and the nodes have lost their pods.
+#[test]
+fn a_stage_whose_nodes_are_all_excluded_is_not_complete() {
+    let mut model = Model::new(5, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    let mut snapshot = model.snapshot();
+    snapshot.pods.clear();
+    for node in &mut snapshot.nodes {
+        node.spec.taints = vec![serde_json::from_value(json!({"key": "moved", "effect": "NoExecute"})).unwrap()];
+    }
+    let Instruction::Stop(failures) = next_instruction(&snapshot, &client.stage).step else { panic!("it goes on") };
+    assert!(failures[0].message.starts_with("no node is eligible any more"), "{failures:?}");
+}
+
 /// Whoever labels a node takes the blame off the revision.
 #[test]
 fn a_node_that_is_skipped_stops_no_stage_whatever_its_new_pod_does() {

@@ -151,7 +151,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let stays = |node: &RolloutNode<'_>| !node.may_be_the_revisions() && !is_of_eviction(node);
     // If none of the refused pods was ever created, all existing pods belong to the target, and nothing else has to be done.
     let is_none_created = situation.another_is_admitted() && situation.nodes.iter().all(|node| node.updated.is_none());
-    let helps = takes_nodes_down || is_none_created;
+    // Where every node is down, no rollback spares one.
+    let spares_nodes = takes_nodes_down && situation.eligible().any(RolloutNode::is_ready);
+    let helps = spares_nodes || is_none_created;
     if !helps && !advances(situation, &changed, target.object.hash(), stays, Advance::Recovers) {
         return Err(NoRollback::NoNodeRecovers);
     }

@@ -12,12 +12,11 @@ use serde_json::{Map, Value};
 use super::dump_header::Header;
 use super::error::ClusterError;
 use super::json_document::{JsonCutter, JsonDocument, is_list};
-use super::log_section;
 use super::objects::{self, Objects, Reach};
 use super::pieces::{MAX_AROUND, Piece, Position};
 use super::text::{Format, Text, TextError, utf8_error};
 use super::type_meta::TypeMeta;
-use super::yaml;
+use super::{log_section, yaml};
 use crate::encode::documents::documents;
 use crate::model::snapshot::Kind;
 

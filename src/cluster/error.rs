@@ -2,8 +2,7 @@
 
 use super::suggestions::OFFERED;
 use crate::connection::error::{ConnectionError, FailureKind};
-use crate::error::CommandError;
-use crate::error::Exit;
+use crate::error::{CommandError, Exit};
 use crate::report::fix::{Command, Fix};
 
 /// Why a request to a cluster, or reading a dump, failed. Messages are kubectl's if it has one.

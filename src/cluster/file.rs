@@ -7,15 +7,12 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::archive;
-use super::dump_reader;
 use super::error::ClusterError;
 use super::log::LogOf;
 use super::needs::Cluster;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
-use super::suggestions;
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{CoverageScope, Flavors, Object, Query, Wanted};
+use super::{CoverageScope, Flavors, Object, Query, Wanted, archive, dump_reader, suggestions};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::kind::with_place;
 use crate::model::metadata::ObjectMeta;

@@ -1,11 +1,10 @@
 //! Runs another program until it ends, or until this process has to end.
 
 use std::cell::RefCell;
-use std::io;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;

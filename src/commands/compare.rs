@@ -7,14 +7,13 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use tokio::time::Instant;
 
-use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::parse_names;
 use super::session::{GlobalArgs, Session, show_progress};
 use super::status::AcceptArgs;
 use super::status_watch::{LAST_READ, in_time, timed_out};
 use super::watch::{Display, RejectedCredentials, check_readable, check_watch, notices, until, warn_once};
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, gate};
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::connection::parse_duration;
 use crate::error::{CommandError, Exit};

@@ -5,13 +5,12 @@ use std::io::Write;
 
 use clap::Args;
 
-use super::gate;
 use super::node_choice::{NodeChoiceArgs, NodeSelection, check_selected, labels};
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_names, parse_node};
 use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, gate};
 use crate::cluster::{CoverageScope, Query, Wanted, similar_names};
 use crate::coverage::filter::CoverageFilter;
 use crate::coverage::options::{Detail, Options};

@@ -6,13 +6,12 @@ use std::io::Write;
 use clap::Args;
 
 use super::coverage::check_label;
-use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
 use super::node_edit::EditArgs;
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_node};
 use super::session::{GlobalArgs, Session, warn};
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, gate};
 use crate::cluster::{CoverageScope, Query, Source, Wanted, manifest};
 use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
 use crate::encode::sanitize::sanitize;

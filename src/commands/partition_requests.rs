@@ -8,12 +8,11 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::api_server::{ApiServer, REREAD};
-use super::child;
 use super::hold_trial::check_end_of_hold;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
-use super::{Failure, interrupted, refusal};
+use super::{Failure, child, interrupted, refusal};
 use crate::cluster::live::Watch;
 use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};

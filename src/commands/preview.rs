@@ -5,14 +5,13 @@ use std::io::Write;
 use clap::Args;
 
 use super::coverage::check_label;
-use super::gate;
 use super::node_choice::{NodeSelection, check_selected};
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_names, parse_node};
 use super::preview_changes::Changes;
 use super::proposed::{self, admission, live, proposed};
 use super::session::GlobalArgs;
-use super::{Failure, RunCommand};
+use super::{Failure, RunCommand, gate};
 use crate::cluster::manifest::{Apply, Manifests};
 use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};

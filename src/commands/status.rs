@@ -5,14 +5,13 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::gate;
 use super::output::{self, Output, formats};
 use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor, parse_revision_number};
 use super::session::{GlobalArgs, Session};
 use super::several::{self, Answer};
 use super::status_watch::{self, Map, WatchArgs};
 use super::watch::check_watch;
-use super::{Failure, RunCommand, proposed};
+use super::{Failure, RunCommand, gate, proposed};
 use crate::cluster::manifest::Apply;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::coverage::stale_config::add_stale_config;

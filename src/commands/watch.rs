@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Failure;
 use super::output::Output;
 use super::session::{GlobalArgs, Session, is_colored};
-use super::several;
+use super::{Failure, several};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;

@@ -25,14 +25,13 @@ use rustls::{Error, InconsistentKeys};
 use secrecy::ExposeSecret;
 use tower::{BoxError, Service, ServiceExt};
 
-use super::SILENCE;
 use super::connector::{Connector, HttpClient, Identity};
 use super::error::ConnectionError;
 use super::exec::{Output, Plugin};
 use super::kuberc::PluginPolicy;
 use super::options::ConnectOptions;
 use super::retry::clone_request;
-use super::small_file;
+use super::{SILENCE, small_file};
 
 /// How long files are used before they are read again: client-go's period of one minute minus its leeway of 10 seconds.
 const FILE_LIFETIME: SignedDuration = SignedDuration::from_secs(50);

@@ -1,7 +1,6 @@
 //! Values whose fields keep their order.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_with::SerializeDisplay;
 
 use super::int_or_percent::IntOrPercent;
 use super::metadata::{ObjectMeta, TEMPLATE_GENERATION_ANNOTATION};

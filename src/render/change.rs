@@ -1,11 +1,8 @@
 //! A change to a DaemonSet: the plan, its warnings and its outcome.
 
-use super::backoff;
-use super::changes;
-use super::effect;
 use super::list::age;
 use super::page::Page;
-use super::style;
+use super::{backoff, changes, effect, style};
 use crate::report::change::Change;
 use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};

@@ -4,11 +4,10 @@ use serde_json::Value;
 
 use super::line_diff::{Mark, hunks};
 use super::page::Page;
-use super::style;
 use super::text::{columns, cut};
 use super::unified::line;
 use super::view::View;
-use super::word_diff;
+use super::{style, word_diff};
 use crate::encode::ordered_value::Tree;
 use crate::encode::sanitize::escape;
 use crate::encode::yaml;

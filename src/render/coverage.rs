@@ -3,13 +3,10 @@
 use jiff::Timestamp;
 
 use super::clusters::Reports;
-use super::common_cause;
-use super::overview;
 use super::page::Page;
-use super::removed_nodes;
-use super::style;
 use super::table::{self, Column};
 use super::text::{columns, count, some_of, wrap};
+use super::{common_cause, overview, removed_nodes, style};
 use crate::report::count_and;
 use crate::report::coverage::{
     Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,

@@ -4,11 +4,10 @@ use jiff::Timestamp;
 
 use super::list::styled;
 use super::page::Page;
-use super::removed_nodes;
 use super::status::headline;
-use super::style;
 use super::text::{count, some_of};
 use super::view::View;
+use super::{removed_nodes, style};
 use crate::report::age::format_age;
 use crate::report::node_event::{FailedNodes, FollowSummary};
 use crate::report::rollout_status::RolloutStatus;

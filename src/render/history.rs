@@ -1,13 +1,12 @@
 //! The revisions of one DaemonSet, newest first, and differences between two templates.
 
-use super::changes;
 use super::coverage::incomplete;
 use super::list::age;
 use super::page::Page;
-use super::style;
 use super::table::{self, Column, NO_BREAK_SPACE};
 use super::text::{count, cut};
 use super::view::View;
+use super::{changes, style};
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
 
 /// The maximum width of a change-cause, so that the changes fit.

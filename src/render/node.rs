@@ -1,11 +1,10 @@
 //! The DaemonSets of one node.
 
 use super::coverage::{incidents, incomplete};
-use super::nodes;
 use super::page::Page;
-use super::style;
 use super::table::{self, Column};
 use super::text::count;
+use super::{nodes, style};
 use crate::report::coverage::{CoverageReport, DaemonSetCoverage, NodeOverview};
 use crate::report::fix::{Command, Fix};
 use crate::report::node_coverage::{NodeCoverage, NodeState};

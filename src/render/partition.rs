@@ -1,11 +1,9 @@
 //! A stage of a partition: the plan, and how it ended.
 
 use super::change::write_made;
-use super::changes;
-use super::effect;
 use super::page::Page;
-use super::style;
 use super::text::{count, some_of};
+use super::{changes, effect, style};
 use crate::report::age::format_age;
 use crate::report::fix::{Command, Fix};
 use crate::report::partition::{

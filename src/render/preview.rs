@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::warnings;
-use super::changes;
 use super::coverage::{incomplete, rows_of};
-use super::overhead;
 use super::page::Page;
-use super::style;
 use super::table::{self, Column};
 use super::text::count;
+use super::{changes, overhead, style};
 use crate::report::count_and;
 use crate::report::coverage::ReasonGroup;
 use crate::report::plan::WarningCode;

@@ -4,13 +4,12 @@ use jiff::Timestamp;
 
 use super::common_cause::blame;
 use super::list::styled;
-use super::node_map;
 use super::region::Line;
 use super::removed_nodes::sentence;
 use super::status::{at_once, change, headline, table};
-use super::style;
 use super::text::{columns, count, some_of, time_since, wrap};
 use super::view::View;
+use super::{node_map, style};
 use crate::report::age::format_age;
 use crate::report::coverage::ReasonGroup;
 use crate::report::fix::Fix;

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::formats;
-use super::{At, PodFacts, Validation};
+use super::{At, PodFacts, Validation, formats};
 use crate::model::template_types as types;
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::formats;
-use super::{At, Validation};
+use super::{At, Validation, formats};
 use crate::model::amounts::is_hugepages;
 use crate::model::quantity::Quantity;
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::formats;
-use super::{At, Validation};
+use super::{At, Validation, formats};
 use crate::model::quantity::Quantity;
 use crate::model::template_types as types;
 use crate::model::template_types::FieldKind;

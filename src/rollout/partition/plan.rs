@@ -9,6 +9,7 @@ use super::order::order;
 use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
+use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;

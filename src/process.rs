@@ -119,10 +119,7 @@ impl Signals {
     /// Waits for a signal, and passes it on.
     async fn next(&mut self, interrupt: &Interrupt) {
         let hang_up = async {
-            match &mut self.hang_up {
-                Some(hang_up) => hang_up.recv().await,
-                None => std::future::pending().await,
-            }
+            if let Some(hang_up) = &mut self.hang_up { hang_up.recv().await } else { std::future::pending().await }
         };
         tokio::select! {
             _ = self.interrupt.recv() => {}

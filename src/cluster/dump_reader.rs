@@ -274,10 +274,7 @@ impl DumpReader<'_> {
             }
             return self.value(&type_, &Value::Object(fields), length, Some(line));
         };
-        let items = match items {
-            Some(Value::Array(items)) => items,
-            _ => Vec::new(),
-        };
+        let items = if let Some(Value::Array(items)) = items { items } else { Vec::new() };
         let count = items.len();
         for item in items {
             let own = if list.kind.is_empty() { &TypeMeta::of_value(&item) } else { &list };

@@ -259,10 +259,7 @@ impl<V: Verb> RunCommand for V {
                     page
                 ))
             )?;
-            return match settings.watch {
-                true => follow(daemon_set, &session, io, out).await,
-                false => Ok(Exit::Success),
-            };
+            return if settings.watch { follow(daemon_set, &session, io, out).await } else { Ok(Exit::Success) };
         };
         let ends_hold = plan.action == Action::Resume && daemon_set.flavor() == Flavor::Apps;
         change.show(io, out).map_err(not_shown)?;

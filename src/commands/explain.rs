@@ -102,12 +102,11 @@ fn list(
     view: &View,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let rows: Vec<(&str, String)> = names
-        .map(|name| {
-            let paragraph = section(document, name).unwrap_or_default().trim().split("\n\n").next().unwrap_or_default();
-            (name, paragraph.replace('\n', " "))
-        })
-        .collect();
+    let rows = names.map(|name| {
+        let paragraph = section(document, name).unwrap_or_default().trim().split("\n\n").next().unwrap_or_default();
+        (name, paragraph.replace('\n', " "))
+    });
+    let rows: Vec<(&str, String)> = rows.collect();
     let columns = [
         Column::text(heading, |(name, _): &(&str, String)| (*name).to_owned()),
         Column::prose("MEANING", |(_, meaning): &(&str, String)| meaning.clone()),

@@ -52,7 +52,7 @@ pub(super) async fn held_at(
     };
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
-    let tried = tried?;
+    let tried = tried.ok_or_else(|| interrupted().hint("nothing was changed"))??;
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 

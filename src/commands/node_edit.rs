@@ -82,10 +82,7 @@ pub(super) fn parse_label(text: &str) -> Result<(String, String), CommandError> 
 }
 
 pub(super) fn check_key(key: &str) -> Result<(), CommandError> {
-    match is_label_key(key) {
-        true => Ok(()),
-        false => Err(CommandError::usage(format!("invalid label key {key:?}"))),
-    }
+    if is_label_key(key) { Ok(()) } else { Err(CommandError::usage(format!("invalid label key {key:?}"))) }
 }
 
 #[cfg(test)]

@@ -326,10 +326,7 @@ impl Order<'_> {
         if !is_advanced && !stage.nodes.is_empty() {
             self.check_permission(&report.daemon_set.namespace, request.evict, io).await?;
         }
-        let display = match is_text {
-            true => progress.display(None, session, io)?,
-            false => Display::None,
-        };
+        let display = if is_text { progress.display(None, session, io)? } else { Display::None };
         let progress = StageProgress::new(display);
         let plan_for = |stored: &Template| make_plan(&snapshot, Some(stored)).map(|(planned, _)| planned);
         let live = session.source.live()?;

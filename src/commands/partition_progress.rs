@@ -75,10 +75,7 @@ impl StageProgress {
 
     /// Warns that the cluster cannot be read; a screen says it anyway.
     pub(super) fn warn(&mut self, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
-        match self.display {
-            Display::Screen(_) => Ok(()),
-            _ => warn_once(&notices(watch), &mut self.warned, io),
-        }
+        if let Display::Screen(_) = self.display { Ok(()) } else { warn_once(&notices(watch), &mut self.warned, io) }
     }
 
     /// Draws the screen in the middle of a series of changes.
@@ -118,10 +115,7 @@ impl StageProgress {
 
     /// Removes the screen, if there is one, so that something else can be written.
     pub(super) fn clear(&mut self, io: &mut Io<'_>) -> io::Result<()> {
-        match &mut self.display {
-            Display::Screen(screen) => screen.clear(io),
-            _ => Ok(()),
-        }
+        if let Display::Screen(screen) = &mut self.display { screen.clear(io) } else { Ok(()) }
     }
 
     /// Waits until it is time to look again.

@@ -156,10 +156,7 @@ impl<'a> Run<'a> {
             Err(error) if error.is_transient() => return Ok(Replaced::Unanswered(error.into())),
             Err(error) => return Err(self.unread(error).into()),
         }
-        let step = match self.request.evict {
-            true => Step::EvictPod(pod.clone()),
-            false => Step::DeletePod(pod.clone()),
-        };
+        let step = if self.request.evict { Step::EvictPod(pod.clone()) } else { Step::DeletePod(pod.clone()) };
         let server = self.server();
         let interrupt = io.interrupt.clone();
         let application = server.apply(&step, self.before, self.limit(), interrupt.requested());

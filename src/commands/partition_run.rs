@@ -383,10 +383,7 @@ impl<'a> Run<'a> {
         if std::mem::replace(&mut doubt.is_read_again, true) {
             return Ok(true);
         }
-        match self.read_again(watch, io).await? {
-            Some(error) => Err(self.unread(error).into()),
-            None => Ok(false),
-        }
+        if let Some(error) = self.read_again(watch, io).await? { Err(self.unread(error).into()) } else { Ok(false) }
     }
 
     /// Replaces pods until the stage ends.
@@ -720,10 +717,7 @@ impl<'a> Run<'a> {
 
     /// Waits for the API server, and says so if that takes long, unless a screen is drawn that a line would break.
     pub(super) async fn tell_long_wait<T>(&self, wait: impl Future<Output = T>, io: &mut Io<'_>) -> T {
-        match self.progress.has_screen() {
-            true => wait.await,
-            false => tell_long_wait(wait, &ReadProgress::default(), io).await,
-        }
+        if self.progress.has_screen() { wait.await } else { tell_long_wait(wait, &ReadProgress::default(), io).await }
     }
 
     /// Makes the error of a run that is interrupted.

@@ -190,10 +190,7 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
 /// Adds to the error for a pause that is not in force what the controller does, if anything, and how to stop it.
 pub(super) fn not_paused(error: CommandError, before: &DaemonSet) -> CommandError {
     let name = name_of(before);
-    match nothing_is_outdated(before) {
-        true => nothing_to_hold(error, &name),
-        false => not_held(error, &name, None),
-    }
+    if nothing_is_outdated(before) { nothing_to_hold(error, &name) } else { not_held(error, &name, None) }
 }
 
 /// Adds to the error for a hold that is not in force, with an unchanged template, how to remove the rest of it.
@@ -293,10 +290,7 @@ pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -
     let (is_held, lacks_template) = (hold.is_some(), hold.is_some_and(|hold| hold.lacks_template(current)));
     let title = name.title();
     let undo = request.undone_revision();
-    let cannot = match undo {
-        Some(number) => &format!("become that of revision {number}"),
-        None => "be changed",
-    };
+    let cannot = if let Some(number) = undo { &format!("become that of revision {number}") } else { "be changed" };
     let message =
         format!("the template of {title} cannot {cannot}: an admission webhook or a policy keeps it as it is");
     let error = CommandError::new(message);
@@ -377,10 +371,7 @@ pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> Command
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
     let title = name.title();
     let is_advanced = name.api_version != "apps/v1";
-    let stopped = match is_advanced {
-        true => "this run no longer follows it",
-        false => "this run has stopped replacing pods",
-    };
+    let stopped = if is_advanced { "this run no longer follows it" } else { "this run has stopped replacing pods" };
     match loss {
         Loss::TemplateChanged if is_advanced => {
             let message = format!("the template of {title} was changed; the controller rolls it out, and {stopped}");

@@ -78,7 +78,7 @@ pub struct GlobalArgs {
     all_namespaces: bool,
     /// Selector (label query) of DaemonSets, such as `app=agent,tier!=test`
     #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
-    selector: Option<String>,
+    pub(super) selector: Option<String>,
     /// Read a dump instead of a cluster: a file, a directory, `-` for standard input, or `demo` for the built-in one; several are
     /// read as --contexts reads several clusters
     #[arg(long, global = true, value_name = "FILE|DIR|-|demo")]
@@ -309,7 +309,7 @@ impl GlobalArgs {
 
 /// Returns the error for a namespace that does not exist; `None` if it does, or may exist without being readable.
 async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
-    let Ok(Asked::No(_)) = live.namespace_exists(namespace).await else { return None };
+    let Ok(Asked::No(_)) = live.exists("Namespace", None, namespace).await else { return None };
     let error = CommandError::new(format!("namespace {namespace:?} not found"));
     let near = live.similar_namespaces(namespace).await;
     let list = || Fix::new("to list the namespaces", Command::kubectl(&["get", "namespaces"]));
@@ -463,7 +463,8 @@ impl Session {
             let mut lacks = Vec::new();
             // The existence of a Secret is not checked: the response would contain the Secret.
             for need in needs(&pod).into_iter().filter(|need| refusal.is_none() && need.kind != "Secret") {
-                if let Ok(Ok(Asked::No(_))) = timeout_at(end, live.exists(need.kind, &namespace, need.name)).await {
+                if let Ok(Ok(Asked::No(_))) = timeout_at(end, live.exists(need.kind, Some(&namespace), need.name)).await
+                {
                     lacks.push((need.kind, need.name.to_owned()));
                 }
             }

@@ -162,10 +162,7 @@ impl Display {
     pub(super) async fn next_look(&self, watch: &mut Watch<'_>, looked: Instant) {
         let cost = looked.elapsed();
         let resized = async {
-            match self {
-                Display::Screen(screen) => screen.resized().await,
-                _ => std::future::pending().await,
-            }
+            if let Display::Screen(screen) = self { screen.resized().await } else { std::future::pending().await }
         };
         let pause = match self {
             Display::Screen(_) => PAUSE_OF_REGION,
@@ -244,10 +241,7 @@ pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Resul
 
 /// Waits for a deadline; forever if there is none.
 pub(super) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
+    if let Some(deadline) = deadline { sleep_until(deadline).await } else { std::future::pending().await }
 }
 
 /// Returns why the snapshot may be stale.

@@ -86,10 +86,7 @@ impl Connector {
         let Some(proxy) = &self.proxy else { return Ok(self.client_over(http, tls)) };
         let tunnel = |authorization: Option<&http::HeaderValue>, connector| {
             let tunnel = Tunnel::new(proxy.uri().clone(), connector);
-            match authorization {
-                Some(authorization) => tunnel.with_auth(authorization.clone()),
-                None => tunnel,
-            }
+            if let Some(authorization) = authorization { tunnel.with_auth(authorization.clone()) } else { tunnel }
         };
         Ok(if is_socks(proxy.uri()) {
             let socks = SocksV5::new(proxy.uri().clone(), http);

@@ -145,10 +145,7 @@ impl Plugin {
         };
         let (status, output) = ended.map_err(|error| self.problem(&error.to_string()))?;
         if !status.success() {
-            let how = match status.code() {
-                Some(code) => format!("exit code {code}"),
-                None => status.to_string(),
-            };
+            let how = if let Some(code) = status.code() { format!("exit code {code}") } else { status.to_string() };
             let message = format!("getting credentials: exec: executable {} failed with {how}", self.command);
             return Err(
                 ConnectionError::credentials(message).hint("run it by hand to see what it needs, such as a new login")

@@ -102,10 +102,7 @@ impl Retries {
     ) -> Option<Result<Duration, TooLongToWait>> {
         let asked = retry_after(headers);
         let wait = self.after_refusal(status, asked, is_read)?;
-        match is_before(until, wait) {
-            true => Some(Ok(wait)),
-            false => asked.map(|asked| Err(TooLongToWait(asked))),
-        }
+        if is_before(until, wait) { Some(Ok(wait)) } else { asked.map(|asked| Err(TooLongToWait(asked))) }
     }
 
     /// Returns the pause after a refusal, or `None` if the request is not retried.

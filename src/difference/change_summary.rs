@@ -38,14 +38,12 @@ fn fragment(change: &Change) -> (Rank, String) {
         [steps @ .., PathStep::Order] => (steps, true),
         steps => (steps, false),
     };
-    let names: Vec<String> = steps
-        .iter()
-        .map(|step| match step {
-            PathStep::Field(name) | PathStep::Entry(name) => name.clone(),
-            PathStep::Index(index) => index.to_string(),
-            PathStep::Order => "order".to_owned(),
-        })
-        .collect();
+    let names = steps.iter().map(|step| match step {
+        PathStep::Field(name) | PathStep::Entry(name) => name.clone(),
+        PathStep::Index(index) => index.to_string(),
+        PathStep::Order => "order".to_owned(),
+    });
+    let names: Vec<String> = names.collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names[..] {
         ["spec", list] if order && is_containers(list) => (Rank::Container, format!("order of {}s", singular(list))),

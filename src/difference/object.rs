@@ -61,10 +61,7 @@ fn compare(path: &ChangePath, before: Option<&Value>, after: Option<&Value>, cha
         (Some(before), Some(after)) => {
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names.into_iter().filter(|name| !MAINTAINED.contains(&name.as_str())) {
-                let parent = match path.0.last() {
-                    Some(PathStep::Field(parent)) => parent.as_str(),
-                    _ => "",
-                };
+                let parent = if let Some(PathStep::Field(parent)) = path.0.last() { parent.as_str() } else { "" };
                 let path = match parent {
                     "labels" | "annotations" => path.entry(name),
                     _ => path.field(name),

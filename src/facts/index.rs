@@ -41,7 +41,8 @@ pub fn needs_device_classes<'a>(snapshot: &Snapshot, mut daemon_sets: impl Itera
 
 /// Returns whether the pods of a DaemonSet have volumes by which the scheduler filters nodes, and what decides was not read.
 pub fn needs_storage(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
-    !snapshot.read_on_demand.contains(&Kind::PersistentVolumeClaims) && has_volumes(&daemon_set.spec.template.spec)
+    let was_read = snapshot.read_on_demand.contains(&Kind::PersistentVolumeClaims);
+    !was_read && daemon_set.spec.template.spec.volumes.iter().any(Volume::is_filtered_by)
 }
 
 /// Returns whether the pods of a DaemonSet claim devices, or request a resource that device classes provide, and what decides was not read.
@@ -52,10 +53,6 @@ pub fn needs_device_claims(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool 
         known => snapshot.nodes.iter().any(|node| known.of_requests(&template_requests(spec), node).next().is_some()),
     };
     !snapshot.read_on_demand.contains(&Kind::ResourceClaims) && (!spec.resource_claims.is_empty() || requests_devices())
-}
-
-fn has_volumes(spec: &PodSpec) -> bool {
-    spec.volumes.iter().any(Volume::is_filtered_by)
 }
 
 /// Returns whether such a thing is needed for a DaemonSet that has a pod without a node, or too few pods.

@@ -79,10 +79,7 @@ pub enum Current<'a> {
 impl<'a> Current<'a> {
     /// Returns the revision, if it is known.
     pub fn known(self) -> Option<&'a ControllerRevision> {
-        match self {
-            Current::Known(revision) => Some(revision),
-            Current::NotCreatedYet | Current::Unread => None,
-        }
+        if let Current::Known(revision) = self { Some(revision) } else { None }
     }
 }
 

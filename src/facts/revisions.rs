@@ -162,17 +162,15 @@ impl<'a> Revisions<'a> {
                 *failing.entry(pod.revision_hash()).or_default() += 1;
             }
         }
-        let mut all: Vec<Revision<'a>> = all
-            .into_iter()
-            .map(|object| Revision {
-                object,
-                template: object.template(),
-                is_current: false,
-                available: nodes.get(object.hash()).map_or(0, BTreeSet::len),
-                failing: failing.get(object.hash()).copied().unwrap_or_default(),
-                pods: counts.remove(object.hash()).unwrap_or_default(),
-            })
-            .collect();
+        let all = all.into_iter().map(|object| Revision {
+            object,
+            template: object.template(),
+            is_current: false,
+            available: nodes.get(object.hash()).map_or(0, BTreeSet::len),
+            failing: failing.get(object.hash()).copied().unwrap_or_default(),
+            pods: counts.remove(object.hash()).unwrap_or_default(),
+        });
+        let mut all: Vec<Revision<'a>> = all.collect();
         if let Some(current) = current(daemon_set, &live, &all, &pods) {
             all[current].is_current = true;
         }

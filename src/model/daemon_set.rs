@@ -68,7 +68,7 @@ pub struct PodTemplate {
 }
 
 /// How pods are replaced.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, SerializeDisplay)]
 #[serde(try_from = "UpdateStrategyFields")]
 pub enum UpdateStrategy {
     /// The controller replaces them.

@@ -29,10 +29,7 @@ pub enum Limit {
 impl Limit {
     /// Returns the limit for these two fields, one of which is 0.
     pub fn new(max_surge: IntOrPercent, max_unavailable: IntOrPercent) -> Self {
-        match max_surge.value() {
-            0 => Limit::MaxUnavailable(max_unavailable),
-            _ => Limit::MaxSurge(max_surge),
-        }
+        if max_surge.value() == 0 { Limit::MaxUnavailable(max_unavailable) } else { Limit::MaxSurge(max_surge) }
     }
 
     /// Returns the limit of a DaemonSet; `None` if its controller replaces no pods.

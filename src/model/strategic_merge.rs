@@ -202,10 +202,7 @@ fn merge(into: &mut Object, mut patch: Object, of: Option<&'static Type>, mode: 
         let Some(Value::Array(order)) = patch.remove(&directive) else { continue };
         let field = &directive[ELEMENT_ORDER.len()..];
         let key = merge_key(of, field).unwrap_or_default();
-        let live = match into.get(field) {
-            Some(Value::Array(live)) => live.clone(),
-            _ => Vec::new(),
-        };
+        let live = if let Some(Value::Array(live)) = into.get(field) { live.clone() } else { Vec::new() };
         let merged = match (into.remove(field), patch.remove(field)) {
             (Some(Value::Array(live)), Some(Value::Array(entries))) => {
                 Some(merge_lists(live, entries, key, type_of(of, field), mode)?)

@@ -47,10 +47,7 @@ impl From<Timestamp> for Time {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.get() {
-            Some(timestamp) => serializer.collect_str(&timestamp),
-            None => serializer.serialize_none(),
-        }
+        if let Some(timestamp) = self.get() { serializer.collect_str(&timestamp) } else { serializer.serialize_none() }
     }
 }
 

@@ -28,10 +28,7 @@ pub fn sentence(cause: &CommonCause) -> String {
         return format!("{} ({fails}{rest})", named(&cause.shared));
     }
     let names: Vec<String> = std::iter::once(&cause.shared).chain(&cause.also).map(named).collect();
-    let nodes = match cause.code {
-        Some(code) => format!("{code} nodes"),
-        None => "failing nodes".to_owned(),
-    };
+    let nodes = if let Some(code) = cause.code { format!("{code} nodes") } else { "failing nodes".to_owned() };
     let failing = share(failing_with, failing, &nodes);
     format!("{} (on {failing} and {})", names.join(" or "), share(available_with, available, "available nodes"))
 }

@@ -269,12 +269,10 @@ fn counts_by(by: &CountsBy, page: &mut Page<'_>) {
 
 /// Writes as many reason codes as fit into `width` columns, at least one, each with its number of nodes.
 pub fn some_codes(problems: &[Affected], width: usize) -> String {
-    let words: Vec<String> = problems
-        .iter()
-        .map(|problem| match problem.count {
-            0 => problem.code.name().to_owned(),
-            number => format!("{number} {}", problem.code),
-        })
-        .collect();
+    let words = problems.iter().map(|problem| match problem.count {
+        0 => problem.code.name().to_owned(),
+        number => format!("{number} {}", problem.code),
+    });
+    let words: Vec<String> = words.collect();
     some_of(&words, width)
 }

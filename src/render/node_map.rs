@@ -104,13 +104,12 @@ fn shown(state: MapState, view: &View) -> (&'static str, &'static str, fn(String
 fn legend(map: &NodeMap, scale: usize, view: &View) -> Vec<String> {
     let number = |state: MapState| map.groups.iter().map(|group| group.count(state)).sum::<usize>();
     let states = MapState::ALL.iter().copied().map(|state| (state, number(state))).filter(|(_, number)| *number > 0);
-    let mut items: Vec<(String, usize)> = states
-        .map(|(state, number)| {
-            let (glyph, word, style) = shown(state, view);
-            let text = format!("{number} {word}");
-            (format!("{} {text}", style(glyph.to_owned())), columns(glyph) + 1 + columns(&text))
-        })
-        .collect();
+    let items = states.map(|(state, number)| {
+        let (glyph, word, style) = shown(state, view);
+        let text = format!("{number} {word}");
+        (format!("{} {text}", style(glyph.to_owned())), columns(glyph) + 1 + columns(&text))
+    });
+    let mut items: Vec<(String, usize)> = items.collect();
     if scale > 1 {
         let text = format!("(each glyph is up to {scale} nodes)");
         items.push((style::context(&text), columns(&text)));

@@ -129,10 +129,7 @@ struct Lack {
 
 /// Names some nodes of a group.
 fn place(group: &OverheadGroup, nodes: &[&str]) -> String {
-    let of = match &group.value {
-        Some(value) => value.clone(),
-        None => "nodes without the label".to_owned(),
-    };
+    let of = if let Some(value) = &group.value { value.clone() } else { "nodes without the label".to_owned() };
     match nodes.len() {
         all if all == group.nodes => of,
         some => format!("{some} of {} nodes of {of}, such as {}", group.nodes, nodes[0]),
@@ -334,15 +331,12 @@ fn resource_table(node: &SingleNode, shape: &OverheadShape, page: &mut Page<'_>)
     };
     let percent =
         |resource: &ResourceOverhead| resource.percent.map(|percent| format!(" ({percent}%)")).unwrap_or_default();
-    let mut rows: Vec<ResourceRow> = shape
-        .resources
-        .iter()
-        .map(|one| {
-            let cost = format!("{}{}", one.daemon_sets.text, percent(one));
-            let left = between(&one.left.least.text, &one.left.most.text);
-            [one.resource.clone(), one.allocatable.least.text.clone(), cost, statics(one), left]
-        })
-        .collect();
+    let rows = shape.resources.iter().map(|one| {
+        let cost = format!("{}{}", one.daemon_sets.text, percent(one));
+        let left = between(&one.left.least.text, &one.left.most.text);
+        [one.resource.clone(), one.allocatable.least.text.clone(), cost, statics(one), left]
+    });
+    let mut rows: Vec<ResourceRow> = rows.collect();
     let slots = shape.pods_allowed.least;
     rows.push([
         "pods".to_owned(),

@@ -100,11 +100,10 @@ fn summary(daemon_sets: &[InCluster<'_, &DaemonSetCoverage>], place: &str) -> St
     let counted = || daemon_sets.iter().map(|(_, daemon_set)| &daemon_set.counts);
     let desired: usize = counted().filter_map(|counts| counts.eligible).sum();
     // The surplus of one makes up for no other.
-    let missing: usize = counted()
-        .map(|counts| {
-            counts.eligible.zip(counts.available).map_or(0, |(desired, available)| desired.saturating_sub(available))
-        })
-        .sum();
+    let missing = counted().map(|counts| {
+        counts.eligible.zip(counts.available).map_or(0, |(desired, available)| desired.saturating_sub(available))
+    });
+    let missing: usize = missing.sum();
     let are_known = counted().all(|counts| counts.eligible.is_some() && counts.available.is_some());
     let pods = match (missing, desired) {
         _ if !are_known => "how many pods are available is not known".to_owned(),

@@ -264,10 +264,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
         let crashed = matches!(failure.reason, Some(ReasonCode::CrashLooping | ReasonCode::OOMKilled));
         // The current container may not have logged anything yet.
-        let command = match crashed || failure.gate == Gate::Restarts {
-            true => command.switch("--previous"),
-            false => command,
-        };
+        let command = if crashed || failure.gate == Gate::Restarts { command.switch("--previous") } else { command };
         page.hint(&Fix::new("logs", command));
     }
     if !outcome.leaked.is_empty() {

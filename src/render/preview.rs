@@ -62,10 +62,7 @@ fn of_daemon_set(one: &DaemonSetPreview, report: &PreviewReport, shown: PreviewD
         }
         _ => {
             headline(one, report, page);
-            match &one.by {
-                Some(by) => changes_by(by, page),
-                None => all_groups(one, report.changes_nodes, page),
-            }
+            if let Some(by) = &one.by { changes_by(by, page) } else { all_groups(one, report.changes_nodes, page) }
         }
     }
 }

@@ -381,10 +381,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             format!("{name} is {what}{why}")
         }
         Verdict::Unknown => {
-            let why = match &rollout.lacks {
-                Some(lacks) => format!(": {lacks}"),
-                None => String::new(),
-            };
+            let why = if let Some(lacks) = &rollout.lacks { format!(": {lacks}") } else { String::new() };
             match rollout.incomplete_by_status() {
                 Some((updated, available, eligible)) => format!(
                     "{name}: not complete by its status: {updated} of {} updated, {available} available{}",
@@ -625,14 +622,11 @@ fn outdated(rollout: &RolloutStatus, view: &View) -> Option<String> {
 
 fn way_out(fixes: &[Fix], page: &mut Page<'_>) {
     let view = page.view;
-    let lines: Vec<(String, Option<String>)> = fixes
-        .iter()
-        .filter(|fix| fix.command.is_some())
-        .map(|fix| {
-            let (advice, command) = view.suggest(fix);
-            (format!("{advice}:"), command)
-        })
-        .collect();
+    let lines = fixes.iter().filter(|fix| fix.command.is_some()).map(|fix| {
+        let (advice, command) = view.suggest(fix);
+        (format!("{advice}:"), command)
+    });
+    let lines: Vec<(String, Option<String>)> = lines.collect();
     let widest = lines.iter().map(|(advice, _)| columns(advice)).max().unwrap_or(0);
     let longest = lines.iter().filter_map(|(_, command)| command.as_deref().map(columns)).max().unwrap_or(0);
     let is_one_line = 2 + widest + 2 + longest <= view.wrap_width();

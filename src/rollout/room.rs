@@ -149,12 +149,10 @@ impl NewPods {
             Warning { fix, ..Warning::new(WarningCode::NoRoom, message) }
         });
         let left_open = format!("whether the new pods fit on {} is not known", count(unknown, "node"));
-        let unread = match unknown {
-            0 => Vec::new(),
-            _ => Some(incomplete_for_room(snapshot, &left_open)).filter(|gaps| !gaps.is_empty()).unwrap_or_else(|| {
-                other_reasons.into_iter().map(|why| Incomplete { affects_counts: false, ..why }).collect()
-            }),
-        };
+        let mut unread = if unknown > 0 { incomplete_for_room(snapshot, &left_open) } else { Vec::new() };
+        if unknown > 0 && unread.is_empty() {
+            unread = other_reasons.into_iter().map(|why| Incomplete { affects_counts: false, ..why }).collect();
+        }
         (grown.into_iter().chain(taken).collect(), unread)
     }
 
@@ -211,7 +209,7 @@ fn is_allowed(pod: &Pod, node: &Node) -> bool {
 
 /// Returns whether a node has what a pod requests, whatever else runs there.
 fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
-    fits(&index.device_claims.resources.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
+    fits(&index.device_claims.classes.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
 }
 
 /// Returns whether a pod excludes others by rules, which may be those of its own DaemonSet.

@@ -191,23 +191,15 @@ impl Term {
         if term.match_expressions.is_empty() && term.match_fields.is_empty() {
             return Term::Empty;
         }
-        let labels: Result<Vec<_>, String> = term
-            .match_expressions
-            .iter()
-            .enumerate()
-            .map(|(index, written)| {
-                let test = Test::parse(written).map_err(|error| format!("matchExpressions[{index}]: {error}"))?;
-                Ok(LabelRequirement { written: written.clone(), test })
-            })
-            .collect();
-        let fields: Result<Vec<_>, String> = term
-            .match_fields
-            .iter()
-            .enumerate()
-            .map(|(index, written)| {
-                FieldRequirement::parse(written).map_err(|error| format!("matchFields[{index}]: {error}"))
-            })
-            .collect();
+        let labels = term.match_expressions.iter().enumerate().map(|(index, written)| {
+            let test = Test::parse(written).map_err(|error| format!("matchExpressions[{index}]: {error}"))?;
+            Ok(LabelRequirement { written: written.clone(), test })
+        });
+        let labels: Result<Vec<_>, String> = labels.collect();
+        let fields = term.match_fields.iter().enumerate().map(|(index, written)| {
+            FieldRequirement::parse(written).map_err(|error| format!("matchFields[{index}]: {error}"))
+        });
+        let fields: Result<Vec<_>, String> = fields.collect();
         match (labels, fields) {
             (Ok(labels), Ok(fields)) => Term::Valid { labels, fields },
             (Err(error), _) | (_, Err(error)) => Term::Invalid(error),
@@ -358,10 +350,7 @@ mod tests {
                 node.metadata.name.clear();
             }
             let expected = few.iter().position(|one| one.matches(&node));
-            let found = match many.explain(&node) {
-                AffinityOutcome::Matches { term } => Some(term),
-                _ => None,
-            };
+            let found = if let AffinityOutcome::Matches { term } = many.explain(&node) { Some(term) } else { None };
             assert_eq!((found, many.matches(&node)), (expected, expected.is_some()), "{node:?}");
         }
     }

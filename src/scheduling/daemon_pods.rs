@@ -22,10 +22,7 @@ pub fn target_node(pod: &Pod) -> Option<&str> {
         .iter()
         .flat_map(|term| &term.match_fields)
         .find(|field| field.key == "metadata.name" && field.operator == "In")?;
-    match name.values.as_slice() {
-        [node] => Some(node),
-        _ => None,
-    }
+    if let [node] = name.values.as_slice() { Some(node) } else { None }
 }
 
 /// Returns a new pod as it is meant for a node.

@@ -198,10 +198,7 @@ fn format_bytes(bytes: i64) -> String {
 /// containers are resized at once. Ported from `PodRequests`, `AggregateContainerRequests` and
 /// `effectivePodLevelResources`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
 pub fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a> {
-    let mut requests = match bound {
-        None => spec.aggregate(exact_of),
-        Some(pod) => container_requests(pod),
-    };
+    let mut requests = if let Some(pod) = bound { container_requests(pod) } else { spec.aggregate(exact_of) };
     if let Some(resources) = &spec.resources
         && resources.requests.keys().any(|resource| is_pod_level(resource))
     {

@@ -99,20 +99,16 @@ impl DaemonPod {
 
     /// Evaluates every rule on a node.
     pub fn explain(&self, node: &Node) -> Eligibility {
-        let node_selector: Vec<LabelCheck> = self
-            .affinity
-            .node_selector
-            .iter()
-            .map(|(key, wanted)| {
-                let actual = node.metadata.labels.get(key);
-                LabelCheck {
-                    key: key.clone(),
-                    wanted: wanted.clone(),
-                    actual: actual.cloned(),
-                    matches: actual == Some(wanted),
-                }
-            })
-            .collect();
+        let node_selector = self.affinity.node_selector.iter().map(|(key, wanted)| {
+            let actual = node.metadata.labels.get(key);
+            LabelCheck {
+                key: key.clone(),
+                wanted: wanted.clone(),
+                actual: actual.cloned(),
+                matches: actual == Some(wanted),
+            }
+        });
+        let node_selector: Vec<LabelCheck> = node_selector.collect();
         let affinity = self.affinity.explain(node);
         let taints: Vec<TaintOutcome> = node
             .spec

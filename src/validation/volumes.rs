@@ -23,9 +23,10 @@ impl<'a> Validation<'a> {
             let before = self.problems.len();
             self.object(&types::Volume, &volume);
             let (path, name) = (volume.child("name"), volume.text("name"));
-            match name.is_empty() {
-                true => self.required(&*path),
-                false => self.check(&*path, name, formats::label),
+            if name.is_empty() {
+                self.required(&*path)
+            } else {
+                self.check(&*path, name, formats::label)
             }
             if self.pod.volumes.contains_key(name) {
                 self.duplicate(path, name);
@@ -154,10 +155,7 @@ impl<'a> Validation<'a> {
             );
         }
         if at.has("targetWWNs") {
-            match at.has("lun") {
-                true => self.range(&at.field("lun"), 0, 255),
-                false => self.required(at.child("lun")),
-            }
+            if at.has("lun") { self.range(&at.field("lun"), 0, 255) } else { self.required(at.child("lun")) }
         }
     }
 

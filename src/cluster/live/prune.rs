@@ -57,10 +57,7 @@ impl DaemonSetMatcher {
 
     /// Tells whether a pod belongs to one of the DaemonSets, or could be adopted by one.
     fn may_own(&self, pod: &ObjectMeta) -> bool {
-        match pod.controller() {
-            Some(controller) => self.uids.contains(&controller.uid),
-            None => self.select(pod),
-        }
+        if let Some(controller) = pod.controller() { self.uids.contains(&controller.uid) } else { self.select(pod) }
     }
 
     /// Returns whether a DaemonSet's selector matches an object, regardless of its owner.

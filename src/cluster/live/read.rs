@@ -243,10 +243,7 @@ impl Reader<'_> {
 
     /// Reads a kind of class, if admission is simulated.
     async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
-        match self.needs.scope.admission {
-            true => self.list_or_gap(List::of(kind), Some).await,
-            false => Ok(Vec::new()),
-        }
+        if self.needs.scope.admission { self.list_or_gap(List::of(kind), Some).await } else { Ok(Vec::new()) }
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {

@@ -144,10 +144,7 @@ impl<'a> Reader<'a> {
         {
             return Ok(Some(found));
         }
-        match flavors.include(Flavor::Advanced) {
-            true => advanced::get(self, namespace, name).await,
-            false => Ok(None),
-        }
+        if flavors.include(Flavor::Advanced) { advanced::get(self, namespace, name).await } else { Ok(None) }
     }
 
     /// Returns candidates for a DaemonSet name that does not exist in a namespace, if they may be listed.
@@ -317,10 +314,7 @@ impl Live {
 
 /// Returns why objects of a kind could not be read.
 pub(super) fn unread(verb: &str, kind: Kind, error: &ClusterError) -> GapCause {
-    match error.is_forbidden() {
-        true => GapCause::Forbidden(permission(verb, kind)),
-        false => GapCause::Failed(error.to_string()),
-    }
+    if error.is_forbidden() { GapCause::Forbidden(permission(verb, kind)) } else { GapCause::Failed(error.to_string()) }
 }
 
 /// Adds a gap, and returns whether it is new.

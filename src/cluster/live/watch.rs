@@ -229,10 +229,7 @@ impl<'a> Watch<'a> {
         let of_query = |list: List| List {
             namespace: self.query.namespace.clone(),
             label_selector: self.query.selector.to_string(),
-            field_selector: match self.query.names.as_slice() {
-                [name] => by_name(name),
-                _ => String::new(),
-            },
+            field_selector: if let [name] = self.query.names.as_slice() { by_name(name) } else { String::new() },
             ..list
         };
         let own = of_query(List::of(Kind::DaemonSets));

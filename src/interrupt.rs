@@ -1,12 +1,9 @@
 //! The request to stop, as seen by a running command.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Tells a command that Ctrl-C was pressed or that the process was told to stop; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +11,7 @@ pub struct Interrupt(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    requested: watch::Sender<bool>,
+    requested: CancellationToken,
     /// Whether the command may have made changes in the cluster that it has not reported.
     has_changes: AtomicBool,
     reported: AtomicBool,
@@ -25,25 +22,22 @@ struct State {
 impl Interrupt {
     /// Asks the command to stop.
     pub(crate) fn request(&self) {
-        self.0.requested.send_replace(true);
+        self.0.requested.cancel();
     }
 
     /// Tells whether the command has to stop.
     pub(crate) fn is_requested(&self) -> bool {
-        *self.0.requested.borrow()
+        self.0.requested.is_cancelled()
     }
 
     /// Returns once the command has to stop.
     pub(crate) async fn requested(&self) {
-        let mut requested = self.0.requested.subscribe();
-        let mut notified = pin!(requested.wait_for(|requested| *requested));
-        // Its receivers are notified one after the other; polling the state shows the request to all at once.
-        poll_fn(|context| match self.is_requested() {
-            true => Poll::Ready(()),
-            // The sender lives as long as `self`.
-            false => notified.as_mut().poll(context).map(drop),
-        })
-        .await;
+        self.0.requested.cancelled().await;
+    }
+
+    /// Waits for something; returns `None` if the command has to stop first.
+    pub(crate) async fn unless_requested<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        self.0.requested.run_until_cancelled(wait).await
     }
 
     /// Records that a change is about to be sent, so that the command is given time to report the outcome.

@@ -147,10 +147,6 @@ async fn follow(
         is_first = false;
         out.flush()?;
         warn_once(&notices, &mut warned, io)?;
-        tokio::select! {
-            biased;
-            () = io.interrupt.requested() => return Err(interrupted().into()),
-            () = display.next_look(&mut watch, looked) => {}
-        }
+        io.interrupt.unless_requested(display.next_look(&mut watch, looked)).await.ok_or_else(interrupted)?;
     }
 }

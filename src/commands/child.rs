@@ -59,10 +59,7 @@ pub(super) async fn run(
         }
         status.map_err(|error| CommandError::new("cannot wait for another program").because(error))
     };
-    let status = tokio::select! {
-        status = ended => Some(status?),
-        () = interrupt.requested() => None,
-    };
+    let status = interrupt.unless_requested(ended).await.transpose()?;
     #[cfg(unix)]
     if let Some(group) = group.as_mut().filter(|_| status.is_some()) {
         group.has_ended = true;

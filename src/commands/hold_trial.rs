@@ -43,13 +43,7 @@ pub(super) async fn held_at(
     let (Some(step), Flavor::Apps) = (step, before.flavor()) else { return Ok((planned, None)) };
     let live = session.source.live()?;
     let interrupt = io.interrupt.clone();
-    let tried = async {
-        tokio::select! {
-            biased;
-            tried = try_hold(live, step, before, repeat) => tried,
-            () = interrupt.requested() => Err(interrupted().hint("nothing was changed")),
-        }
-    };
+    let tried = interrupt.unless_requested(try_hold(live, step, before, repeat));
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
     let tried = tried.ok_or_else(|| interrupted().hint("nothing was changed"))??;

@@ -416,11 +416,8 @@ impl Order<'_> {
         let (began, mut pause) = (Instant::now(), PAUSE);
         loop {
             let interrupt = io.interrupt.clone();
-            let read = tokio::select! {
-                biased;
-                () = interrupt.requested() => return Err(interrupted().into()),
-                read = timeout(MOST_STALE, self.session.read_for_change(self.named, asks, io)) => read,
-            };
+            let read = timeout(MOST_STALE, self.session.read_for_change(self.named, asks, io));
+            let read = interrupt.unless_requested(read).await.ok_or_else(interrupted)?;
             let left = patience.saturating_sub(began.elapsed());
             let why = match read.unwrap_or_else(|_| Err(unanswered().into())) {
                 // A cache on the way may answer with what was there before the stage.
@@ -439,11 +436,7 @@ impl Order<'_> {
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
             }
-            tokio::select! {
-                biased;
-                () = interrupt.requested() => return Err(interrupted().into()),
-                () = sleep(pause.min(left)) => {}
-            }
+            interrupt.unless_requested(sleep(pause.min(left))).await.ok_or_else(interrupted)?;
             // The whole cluster is read each time.
             pause = (2 * pause).min(LONGEST_PAUSE);
         }

@@ -297,13 +297,8 @@ impl<'a> Run<'a> {
             self.report.original_strategy = stored;
         }
         let interrupt = io.interrupt.clone();
-        let is_still_held = tokio::select! {
-            biased;
-            // The restored strategy was confirmed.
-            () = interrupt.requested() => false,
-            is_still_held = self.is_still_held(restored.as_ref()) => is_still_held,
-        };
-        if is_still_held {
+        // If that is interrupted, the restored strategy was confirmed.
+        if interrupt.unless_requested(self.is_still_held(restored.as_ref())).await == Some(true) {
             let message = "the API server confirmed that the update strategy was restored, but it is still suspended";
             let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
             return Err(error.hint(self.repeat().after(&before)).into());
@@ -346,11 +341,8 @@ impl<'a> Run<'a> {
             "source": {"component": COMPONENT}, "reportingComponent": COMPONENT, "reportingInstance": format!("{who}{host}"),
         });
         // Nobody has to see it.
-        tokio::select! {
-            biased;
-            _ = timeout(PAUSE * 5, self.live.create_event(&name.namespace, &event)) => {}
-            () = io.interrupt.requested() => {}
-        }
+        let created = timeout(PAUSE * 5, self.live.create_event(&name.namespace, &event));
+        let _ = io.interrupt.unless_requested(created).await;
     }
 }
 

@@ -696,23 +696,13 @@ impl<'a> Run<'a> {
         wait: impl Future<Output = T>,
     ) -> Result<T, Failure> {
         let interrupt = io.interrupt.clone();
-        let wait = async {
-            tokio::select! {
-                biased;
-                () = interrupt.requested() => Err(self.interrupted().into()),
-                done = wait => Ok(done),
-            }
-        };
-        self.tell_long_wait(wait, io).await
+        let done = self.tell_long_wait(interrupt.unless_requested(wait), io).await;
+        done.ok_or_else(|| self.interrupted().into())
     }
 
     /// Pauses, unless the request to end comes.
     pub(super) async fn pause(&self, io: &Io<'_>, pause: Duration) -> Result<(), Failure> {
-        tokio::select! {
-            biased;
-            () = io.interrupt.requested() => Err(self.interrupted().into()),
-            () = sleep(pause) => Ok(()),
-        }
+        io.interrupt.unless_requested(sleep(pause)).await.ok_or_else(|| self.interrupted().into())
     }
 
     /// Waits for the API server, and says so if that takes long, unless a screen is drawn that a line would break.

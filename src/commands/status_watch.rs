@@ -262,7 +262,7 @@ pub(super) async fn run(
         if !seems_over {
             unconfirmed = None;
         } else if !is_fresh && unconfirmed.as_ref().is_none_or(|(_, again)| looked >= *again) {
-            match read_again(session, &query, deadline, io.interrupt.requested()).await {
+            match read_again(session, &query, deadline, io).await {
                 Ok(read) => {
                     (watch, foreign_pods) = read;
                     (tried, is_fresh, unconfirmed) = (None, true, None);
@@ -356,7 +356,7 @@ pub(super) async fn run(
             break (report, End::TimedOut);
         }
         if is_blocked || contradicted.is_some_and(|since| looked.duration_since(since) >= patience) {
-            match read_again(session, &query, deadline, io.interrupt.requested()).await {
+            match read_again(session, &query, deadline, io).await {
                 Ok(read) => {
                     (watch, foreign_pods) = read;
                     tried = None;
@@ -376,7 +376,7 @@ pub(super) async fn run(
             () = until(deadline) => {
                 // A watch may have stalled.
                 deadline = Some(Instant::now() + LAST_READ);
-                match read_again(session, &query, deadline, io.interrupt.requested()).await {
+                match read_again(session, &query, deadline, io).await {
                     Ok(read) => {
                         (watch, foreign_pods) = read;
                         (tried, is_fresh, unconfirmed, is_last) = (None, true, None, true);
@@ -438,7 +438,7 @@ async fn read_again<'s>(
     session: &'s Session,
     query: &Query,
     deadline: Option<Instant>,
-    interrupted_by: impl Future<Output = ()>,
+    io: &Io<'_>,
 ) -> Result<(Watch<'s>, ForeignPods), Failure> {
     let limit = Instant::now() + READ_AGAIN;
     let limit = deadline.map_or(limit, |deadline| deadline.min(limit));
@@ -448,11 +448,7 @@ async fn read_again<'s>(
         let foreign_pods = ForeignPods::read(seen, &nodes_needing_all_pods(seen), session).await?;
         Ok((fresh, foreign_pods))
     };
-    tokio::select! {
-        biased;
-        () = interrupted_by => Err(interrupted().into()),
-        read = in_time(Some(limit), all) => read?,
-    }
+    io.interrupt.unless_requested(in_time(Some(limit), all)).await.ok_or_else(interrupted)??
 }
 
 /// Waits for a read, but not past the deadline.

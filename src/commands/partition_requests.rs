@@ -14,7 +14,6 @@ use super::partition_progress::PAUSE;
 use super::partition_run::Run;
 use super::{Failure, child, interrupted, refusal};
 use crate::cluster::live::Watch;
-use crate::coverage::strategy;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
@@ -262,7 +261,7 @@ impl<'a> Run<'a> {
         }
         let Some(hold) = Hold::of(&live) else { return Ok(()) };
         // Somebody may have edited what is restored.
-        let (said, kept) = (&self.report.original_strategy, strategy(&hold.original_strategy()));
+        let (said, kept) = (&self.report.original_strategy, hold.original_strategy());
         if *said != kept {
             let message =
                 format!("warning: the update strategy to restore was changed since: it was {said}, and is {kept}");
@@ -291,7 +290,7 @@ impl<'a> Run<'a> {
             self.is_lost = true;
             return Err(refusal::template_has_changed(&self.report.daemon_set, &hold).into());
         }
-        let stored = restored.as_ref().map(|restored| strategy(&restored.spec.update_strategy));
+        let stored = restored.as_ref().map(|restored| restored.spec.update_strategy.clone());
         if let Some(stored) = stored.filter(|stored| *stored != self.report.original_strategy) {
             writeln!(io.err, "warning: the server has stored another update strategy, {stored}; {before}")?;
             self.report.original_strategy = stored;

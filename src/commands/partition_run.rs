@@ -35,7 +35,6 @@ use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
-use crate::report::strategy::Strategy;
 use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
 use crate::rollout::partition::course::{Course, Happening};
@@ -121,7 +120,7 @@ impl<'a> Run<'a> {
             Ended::Done { held, failures, .. } => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;
                 // The controller would not replace what an undo has left as it was.
-                let is_left = self.request.is_undo() && self.report.original_strategy == Strategy::OnDelete;
+                let is_left = self.request.is_undo() && self.report.original_strategy.is_on_delete();
                 if finishes && (held == 0 || is_left && self.report.restores_strategy) {
                     self.finish(&mut watch, io, out).await?;
                     self.report.outcome.stage = PartitionStage::Finished;
@@ -196,7 +195,7 @@ impl<'a> Run<'a> {
         // The pace is retained under OnDelete.
         let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
         let restore = match loss {
-            Loss::AnnotationsRemoved { .. } if self.report.original_strategy == Strategy::OnDelete => None,
+            Loss::AnnotationsRemoved { .. } if self.report.original_strategy.is_on_delete() => None,
             Loss::AnnotationsRemoved { is_held: true } => Some(name.command(Subcommand::Resume)),
             Loss::AnnotationsRemoved { is_held: false } => Some(set::command(name, fields)),
             _ => None,

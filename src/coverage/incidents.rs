@@ -11,14 +11,13 @@ use super::verdict::finding::describe;
 use super::verdict::node_removal::stuck;
 use crate::facts::Facts;
 use crate::facts::index::STARTUP;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, ReasonGroup};
 use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
 use crate::report::reason::{Class, ReasonCode};
-use crate::report::strategy::Strategy;
 
 /// Advice for nodes that need different fixes.
 const SEVERAL: &str = "see what each of these nodes reports";
@@ -148,7 +147,7 @@ impl Incidents {
 /// Returns whether the controller has pods of older revisions to replace; `None` if unknown.
 pub(crate) fn replaces_pods(coverage: &DaemonSetCoverage) -> Option<bool> {
     match &coverage.strategy {
-        Strategy::RollingUpdate(_) => coverage.counts.outdated.map(|outdated| outdated > 0),
+        UpdateStrategy::RollingUpdate(_) => coverage.counts.outdated.map(|outdated| outdated > 0),
         _ => Some(false),
     }
 }

@@ -19,7 +19,7 @@ use super::options::{Detail, Options};
 use super::removed_nodes::removed_nodes;
 use super::tally::{Tally, check_status, counts_of_status, rows_by_value, unchecked_status};
 use super::verdict::containers::keeps_restarting;
-use super::verdict::daemon_set_context::{Subject, strategy};
+use super::verdict::daemon_set_context::Subject;
 use super::verdict::daemon_set_findings::oddities;
 use super::verdict::explain;
 use super::verdict::finding::{Diagnosis, Finding};
@@ -366,7 +366,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             counts,
             every_node: options.is_every_node(),
             current_revision: subject.current_hash().map(str::to_owned),
-            strategy: strategy(&daemon_set.spec.update_strategy),
+            strategy: daemon_set.spec.update_strategy.clone(),
             counters,
             concerns: subject
                 .concerns

@@ -32,10 +32,46 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Writes it in short, such as `RollingUpdate 10%`, `RollingUpdate surge 1` or `OnDelete`.
+impl fmt::Display for UpdateStrategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rolling = match self {
+            UpdateStrategy::RollingUpdate(rolling) => rolling,
+            UpdateStrategy::OnDelete => return formatter.write_str("OnDelete"),
+            UpdateStrategy::Unknown(name) => return formatter.write_str(name),
+        };
+        formatter.write_str("RollingUpdate")?;
+        let RollingUpdate { max_unavailable, max_surge, .. } = rolling;
+        let surges = *max_surge != IntOrPercent::Int(0);
+        if !surges || *max_unavailable != IntOrPercent::Int(0) {
+            write!(formatter, " {max_unavailable}")?;
+        }
+        if surges {
+            write!(formatter, " surge {max_surge}")?;
+        }
+        if let Some(partition) = rolling.partition {
+            write!(formatter, " partition {partition}")?;
+        }
+        for (is_set, word) in [
+            (rolling.selector.is_some(), " with selector"),
+            (rolling.is_in_place(), " in place"),
+            (rolling.paused, " paused"),
+        ] {
+            formatter.write_str(if is_set { word } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
 /// The path of the fields that pace a rolling update.
 const ROLLING_UPDATE: &str = "spec.updateStrategy.rollingUpdate";
 
 impl UpdateStrategy {
+    /// Returns whether pods are updated only when they are deleted.
+    pub(crate) fn is_on_delete(&self) -> bool {
+        *self == UpdateStrategy::OnDelete
+    }
+
     /// Returns the errors of the API server or, for an Advanced DaemonSet, of OpenKruise's webhook, with the field's
     /// path; under `OnDelete` neither validates the other fields.
     ///
@@ -54,6 +90,11 @@ impl UpdateStrategy {
 }
 
 impl RollingUpdate {
+    /// Returns whether pods are updated in place if possible.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.rolling_update_type == "InPlaceIfPossible"
+    }
+
     fn problems(&self, flavor: Flavor) -> Vec<Problem> {
         let RollingUpdate { max_unavailable, max_surge, rolling_update_type, .. } = self;
         let mut problems = Vec::new();

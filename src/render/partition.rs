@@ -10,7 +10,6 @@ use crate::report::partition::{
     CanaryNode, Gate, PartitionReport, PartitionStage, RolloutStage, SKIP_LABEL, StageState, StagedRollout,
 };
 use crate::report::reason::{Class, ReasonCode};
-use crate::report::strategy::Strategy;
 
 /// Writes the plan.
 pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
@@ -23,7 +22,7 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let kept = report.old - report.update;
     // It does not wait for nodes that are not ready.
-    let is_left_to_controller = report.restores_strategy && report.original_strategy != Strategy::OnDelete;
+    let is_left_to_controller = report.restores_strategy && !report.original_strategy.is_on_delete();
     let head = match report.update {
         0 if !report.changes.is_empty() => {
             let what = if report.restores_strategy { "end the hold" } else { "hold the rollout" };
@@ -96,7 +95,7 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
         }
         page.paragraph(&gates(report), style::plain);
     }
-    if report.rolls_back && report.original_strategy == Strategy::OnDelete && kept > 0 {
+    if report.rolls_back && report.original_strategy.is_on_delete() && kept > 0 {
         let text =
             "only pods of the revision that is rolled back are replaced, because the update strategy is OnDelete";
         page.paragraph(text, style::plain);

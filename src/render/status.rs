@@ -22,7 +22,6 @@ use crate::report::rollout_status::{
     Accepted, AcceptedNodes, BlockedBy, Eta, FaultCounts, HeldStages, NextActions, RolloutHold, RolloutStatus,
     RolloutStatusReport, RunStop, Verdict,
 };
-use crate::report::strategy::Strategy;
 
 /// The width of the columns before the names of the nodes.
 const BEFORE_NAMES: usize = 24 + 5 + 3 + 6 + 3;
@@ -366,7 +365,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 ""
             } else if !rollout.retained.is_empty() {
                 &format!("; the partition or the selector of the update strategy retains {retained}")
-            } else if rollout.strategy == Strategy::OnDelete {
+            } else if rollout.strategy.is_on_delete() {
                 // It was not paused.
                 let why = "the update strategy is OnDelete, so pods are updated only when they are deleted";
                 return format!("{name}: {updated}{not_available}; {why}");

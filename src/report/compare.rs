@@ -8,7 +8,7 @@ use super::fix::Fix;
 use super::list::Status;
 use super::overhead::Amount;
 use super::reason::{Reason, ReasonCode, named_values};
-use super::strategy::Strategy;
+use crate::model::daemon_set::UpdateStrategy;
 
 /// How the DaemonSets of a cluster compare with an earlier state.
 #[apply(answer!)]
@@ -131,10 +131,10 @@ pub struct DaemonSetComparison {
     pub template_changes: Vec<String>,
     /// The update strategy in BEFORE, if it has changed.
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
-    pub strategy_before: Option<Strategy>,
+    pub strategy_before: Option<UpdateStrategy>,
     /// The update strategy in AFTER, if it has changed.
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
-    pub strategy: Option<Strategy>,
+    pub strategy: Option<UpdateStrategy>,
     /// The number of container restarts since BEFORE.
     pub restarts: i64,
     /// Nodes whose pod was restarted at least three times, at least once a day on average, and at least twice as often as before.

@@ -11,7 +11,7 @@ use super::node_coverage::NodeCoverage;
 use super::node_map::NodeMap;
 use super::reason::{Class, Reason, ReasonCode};
 use super::rollout_status::{Fault, Suspect};
-use super::strategy::Strategy;
+use crate::model::daemon_set::UpdateStrategy;
 
 /// Which nodes should have a pod of each DaemonSet, which have one, and why the others have none.
 #[apply(answer!)]
@@ -127,7 +127,7 @@ pub struct DaemonSetCoverage {
     pub current_revision: Option<String>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
-    pub strategy: Strategy,
+    pub strategy: UpdateStrategy,
     /// Whether the counters of its status agree with the recomputed ones.
     pub counters: Counters,
     /// What concerns the DaemonSet as a whole: that it is being deleted, that the controller has not observed its

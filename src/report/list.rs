@@ -9,7 +9,7 @@ use super::fix::Fix;
 use super::incident::Incident;
 use super::reason::named_values;
 use super::rollout_status::RolloutHold;
-use super::strategy::Strategy;
+use crate::model::daemon_set::UpdateStrategy;
 
 /// A row per DaemonSet, unhealthy ones first.
 #[apply(answer!)]
@@ -100,7 +100,7 @@ pub struct ListRow {
     pub counts: Counts,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
-    pub strategy: Strategy,
+    pub strategy: UpdateStrategy,
     /// The hold of `pause` or `partition`; absent if there is none.
     pub hold: Option<RolloutHold>,
     /// When it was created; absent if unknown.

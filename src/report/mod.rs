@@ -51,7 +51,6 @@ pub mod rollout_status;
 #[cfg(feature = "schemas")]
 mod schemas;
 pub mod stale_config;
-pub mod strategy;
 
 /// The version that all reports carry.
 const VERSION: &str = "kubectl-ds/v1";

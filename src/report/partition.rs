@@ -8,7 +8,7 @@ use super::fix::Fix;
 use super::history::DaemonSetName;
 use super::plan::Warning;
 use super::reason::ReasonCode;
-use super::strategy::Strategy;
+use crate::model::daemon_set::UpdateStrategy;
 
 /// The label of nodes whose pods `partition` does not replace, whatever its value.
 pub(crate) const SKIP_LABEL: &str = "kubectl-ds/skip";
@@ -72,7 +72,7 @@ pub struct PartitionReport {
     pub staged: Option<StagedRollout>,
     /// The update strategy that is restored after the last stage, such as `RollingUpdate 10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
-    pub original_strategy: Strategy,
+    pub original_strategy: UpdateStrategy,
     /// Whether the update strategy is restored at the end.
     pub restores_strategy: bool,
     /// What may revert the change, and what it may break.

@@ -14,7 +14,7 @@ use super::partition::RolloutStage;
 use super::reason::{Reason, named_values};
 use super::recent_changes::ClusterChange;
 use super::stale_config::StaleConfig;
-use super::strategy::Strategy;
+use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::IntOrPercent;
 
 /// Whether the current revision of each DaemonSet is rolled out, and what keeps it from being.
@@ -207,7 +207,7 @@ pub struct RolloutStatus {
     pub blocked_by: Option<BlockedBy>,
     /// The update strategy, such as `RollingUpdate 10%` or `OnDelete`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
-    pub strategy: Strategy,
+    pub strategy: UpdateStrategy,
     /// The hold of `pause` or `partition`; absent if there is none.
     pub hold: Option<RolloutHold>,
     /// The revision of the live template; absent if the controller has not created it yet, or the revisions are not known.
@@ -338,7 +338,7 @@ impl RolloutStatus {
 pub struct RolloutHold {
     /// The update strategy that is suspended, such as `RollingUpdate 10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
-    pub original_strategy: Strategy,
+    pub original_strategy: UpdateStrategy,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
     #[serde(serialize_with = "as_optional_text")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]

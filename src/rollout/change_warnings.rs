@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::coverage::{Origin, strategy};
+use crate::coverage::Origin;
 use crate::facts::Facts;
 use crate::facts::controller::{Controller, check_scheduler, is_default_scheduler};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -303,7 +303,7 @@ pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
     let message = format!(
         "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is missing, or not an update strategy that the API server accepts, so {} is restored \
          instead; check it afterwards",
-        strategy(&hold.original_strategy())
+        hold.original_strategy()
     );
     Some(Warning::new(WarningCode::OriginalStrategyLost, message))
 }

@@ -9,9 +9,7 @@ use super::daemon_set_findings;
 use super::finding::Finding;
 use super::former_pods::{self, Rejections};
 use crate::facts::Facts;
-use crate::model::daemon_set::UpdateStrategy;
 use crate::model::pod::Pod;
-use crate::report::strategy::{RollingStrategy, Strategy};
 use crate::scheduling::daemon_pods::claim;
 use crate::scheduling::pod_affinity::InterPodAffinity;
 use crate::scheduling::rolling_update::allows_surge;
@@ -87,21 +85,5 @@ impl<'a> Deref for Subject<'_, 'a> {
 
     fn deref(&self) -> &Facts<'a> {
         self.facts
-    }
-}
-
-/// Returns the update strategy in short.
-pub fn strategy(strategy: &UpdateStrategy) -> Strategy {
-    match strategy {
-        UpdateStrategy::RollingUpdate(rolling) => Strategy::RollingUpdate(RollingStrategy {
-            max_unavailable: rolling.max_unavailable,
-            max_surge: rolling.max_surge,
-            partition: rolling.partition,
-            has_selector: rolling.selector.is_some(),
-            in_place: rolling.rolling_update_type == "InPlaceIfPossible",
-            paused: rolling.paused,
-        }),
-        UpdateStrategy::OnDelete => Strategy::OnDelete,
-        UpdateStrategy::Unknown(name) => Strategy::Unknown(name.clone()),
     }
 }

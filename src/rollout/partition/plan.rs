@@ -11,7 +11,6 @@ use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
-use crate::coverage::{PROGRESS_DEADLINE, strategy};
 use crate::difference::object::changes;
 use crate::facts::revisions::{Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
@@ -495,7 +494,7 @@ pub(crate) fn plan(
             verify: request.verify.clone(),
         },
         staged,
-        original_strategy: strategy(&original),
+        original_strategy: original,
         restores_strategy,
         warnings,
         incomplete,
@@ -672,7 +671,7 @@ fn warnings(
         let message = format!(
             "the update strategy is {}: while it is partitioned, a node has no pod until the new one has started, so 1 node \
              is updated at a time",
-            strategy(&daemon_set.spec.update_strategy)
+            daemon_set.spec.update_strategy
         );
         warnings.push(Warning::new(WarningCode::SurgeSuspended, message));
     }

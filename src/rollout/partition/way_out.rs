@@ -13,7 +13,6 @@ use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
-use crate::report::strategy::Strategy;
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::{begun_rollback, is_return, unfinished_rollback};
 
@@ -37,7 +36,7 @@ pub(crate) struct Continued<'a> {
 impl<'a> Continued<'a> {
     pub(crate) fn of_run(report: &'a PartitionReport, request: &'a StageRequest) -> Self {
         let amount = report.partition.parse().map_or(request.amount, Amount::Keep);
-        let is_on_delete = report.original_strategy == Strategy::OnDelete;
+        let is_on_delete = report.original_strategy.is_on_delete();
         Continued {
             amount,
             revision: report.revision,
@@ -202,7 +201,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     }
     fixes.extend(skip_node(&report.outcome.failures));
     // Under OnDelete, the controller would not go on.
-    if report.original_strategy != Strategy::OnDelete {
+    if !report.original_strategy.is_on_delete() {
         // A tired person must see that it rolls out what a gate has stopped.
         let advice = match report.outcome.stage {
             PartitionStage::Stopped if !report.rolls_back => {

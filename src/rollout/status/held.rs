@@ -1,6 +1,5 @@
 //! What a pause or a partition holds, and what has slipped through.
 
-use crate::coverage::strategy;
 use crate::model::hold::{Hold, RUN_BY, STOPPED};
 use crate::report::rollout_status::{RolloutHold, RunStop};
 use crate::rollout::partition::kept;
@@ -11,7 +10,7 @@ use crate::rollout::situation::{RolloutNode, Situation};
 pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
     let hold = Hold::of(situation.daemon_set)?;
     Some(RolloutHold {
-        original_strategy: strategy(&hold.original_strategy()),
+        original_strategy: hold.original_strategy(),
         partition: hold.partition,
         since: hold.since,
         in_force: hold.is_in_force,

@@ -39,7 +39,7 @@ use crate::coverage::options::Options;
 use crate::facts::Current;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revision;
-use crate::model::daemon_set::DaemonSet;
+use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -49,7 +49,6 @@ use crate::report::rollout_status::{
     BlockedBy, NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport,
     Verdict,
 };
-use crate::report::strategy::Strategy;
 use crate::rollout::history::changes_between;
 use crate::rollout::new_pods::may_be_refused;
 use crate::rollout::situation::Situation;
@@ -116,7 +115,8 @@ fn status<'a>(
     let verdict = judgement.verdict;
     incidents.add(&situation, &situation.coverage, &Options::default(), judgement.in_rollout);
     let outdated = outdated(&situation);
-    let in_place = matches!(&situation.coverage.strategy, Strategy::RollingUpdate(rolling) if rolling.in_place);
+    let in_place =
+        matches!(&situation.coverage.strategy, UpdateStrategy::RollingUpdate(rolling) if rolling.is_in_place());
     let is_known = verdict != Verdict::Unknown;
     let replaces = verdict != Verdict::Deleting && is_known && situation.terminating_namespace().is_none();
     let problems = match verdict {

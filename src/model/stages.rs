@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use thiserror::Error;
 
 use super::int_or_percent::IntOrPercent;
@@ -32,8 +32,7 @@ impl fmt::Display for StageSize {
 }
 
 /// The stages, in their order; the last one updates all nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, SerializeDisplay, DeserializeFromStr)]
 pub struct Stages(Vec<StageSize>);
 
 /// Why a text lists no stages.
@@ -107,23 +106,8 @@ impl fmt::Display for Stages {
     }
 }
 
-impl TryFrom<String> for Stages {
-    type Error = InvalidStages;
-
-    fn try_from(text: String) -> Result<Self, InvalidStages> {
-        text.parse()
-    }
-}
-
-impl From<Stages> for String {
-    fn from(stages: Stages) -> String {
-        stages.to_string()
-    }
-}
-
 /// A property of nodes of which a canary covers every value.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, SerializeDisplay, DeserializeFromStr)]
 pub enum Stratum {
     /// The label `topology.kubernetes.io/zone`.
     Zone,
@@ -153,10 +137,7 @@ impl Stratum {
 
     /// Returns the key of a label that is none of those which nodes have by default.
     pub fn label(&self) -> Option<&str> {
-        match self {
-            Stratum::Label(key) => Some(key),
-            _ => None,
-        }
+        if let Stratum::Label(key) = self { Some(key) } else { None }
     }
 
     /// Returns the value that a node has; empty if it has none.
@@ -198,20 +179,6 @@ impl FromStr for Stratum {
             None if is_label_key(text) => Ok(Stratum::Label(text.to_owned())),
             None => Err(InvalidStratum(text.to_owned())),
         }
-    }
-}
-
-impl TryFrom<String> for Stratum {
-    type Error = InvalidStratum;
-
-    fn try_from(text: String) -> Result<Self, InvalidStratum> {
-        text.parse()
-    }
-}
-
-impl From<Stratum> for String {
-    fn from(stratum: Stratum) -> String {
-        stratum.to_string()
     }
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use serde::{Serialize, Serializer};
+use serde_with::SerializeDisplay;
 
 use super::reason::ReasonCode;
 use super::rollout_status::Fault;
 use crate::model::int_or_percent::IntOrPercent;
 
 /// One thing that is accepted, such as `node=10%`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, SerializeDisplay)]
 pub struct Acceptance {
     /// What.
     pub what: Accept,
@@ -108,12 +108,6 @@ impl fmt::Display for Acceptance {
             }
             None => Ok(()),
         }
-    }
-}
-
-impl Serialize for Acceptance {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_with::SerializeDisplay;
 
 /// One difference between two pod templates.
 #[apply(answer!)]
@@ -45,7 +45,7 @@ impl Change {
 }
 
 /// The steps from the root of a template to a value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, SerializeDisplay)]
 pub struct ChangePath(pub Vec<PathStep>);
 
 /// A step of a path.
@@ -109,12 +109,6 @@ impl fmt::Display for ChangePath {
             }
         }
         Ok(())
-    }
-}
-
-impl Serialize for ChangePath {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde_with::SerializeDisplay;
 
 use crate::encode::shell::quote;
 
@@ -83,7 +83,7 @@ impl From<&str> for Fix {
 }
 
 /// A kubectl command whose arguments may come from the cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, SerializeDisplay)]
 pub struct Command {
     /// The program, if it is not kubectl.
     program: Option<&'static str>,
@@ -248,12 +248,6 @@ fn text(word: &str) -> Word {
 impl fmt::Display for Command {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.quoted(false))
-    }
-}
-
-impl Serialize for Command {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

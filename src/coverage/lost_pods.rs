@@ -12,7 +12,7 @@ use super::node_class::NodeClasses;
 use crate::facts::Facts;
 use crate::facts::node_removal::is_of_state;
 use crate::model::daemon_set::Flavor;
-use crate::model::event::Event;
+use crate::model::event::{EVENT_TTL, Event};
 use crate::model::node::{HOSTNAME, Node, Taint};
 use crate::model::startup_taint::is_startup;
 use crate::report::coverage::{LostPods, UnlikePool};
@@ -20,9 +20,6 @@ use crate::report::fix::{Command, Fix};
 use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
 use crate::scheduling::should_run::Eligibility;
 use crate::scheduling::taints::repels;
-
-/// How many seconds events are kept by default: `--event-ttl` of kube-apiserver.
-const EVENT_TTL: i64 = 3600;
 
 /// How many nodes of a pool must be eligible for each one that is not: a pool that is divided otherwise is so on purpose.
 const ELIGIBLE_PER_EXCLUDED: usize = 3;

@@ -224,7 +224,7 @@ fn outcomes(
     }
     // Resources that devices may provide are not the node's, so it cannot lack them.
     let requests: Vec<Amounts> =
-        numbers.iter().map(|number| index.device_claims.resources.without(&agents[*number].requests, node)).collect();
+        numbers.iter().map(|number| index.device_claims.classes.without(&agents[*number].requests, node)).collect();
     let candidates: Vec<Candidate<'_>> = numbers
         .iter()
         .zip(&requests)

@@ -15,6 +15,10 @@ const LEASE_SLACK: i64 = 45;
 /// Ported from `BurstReplicas`, pkg/controller/daemon/daemon_controller.go, release 1.37.2; OpenKruise has the same default.
 pub(crate) const BURST: usize = 250;
 
+/// The longest delay in seconds before a failed pod is replaced, counted from its creation, when the controller replaced the one before
+/// it: `newDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2.
+pub(crate) const FAILED_POD_BACKOFF: i64 = 900;
+
 /// The scheduler of pods that do not name one.
 pub(crate) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 

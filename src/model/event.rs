@@ -76,6 +76,9 @@ wire! {
 /// (`EventAggregator`, k8s.io/client-go/tools/record/events_cache.go, release 1.37).
 const RECENT: i64 = 600;
 
+/// How many seconds events are kept by default: `--event-ttl` of kube-apiserver.
+pub(crate) const EVENT_TTL: i64 = 3_600;
+
 impl Event {
     /// Returns whether the event is recent.
     pub fn is_recent(&self, now: Timestamp) -> bool {

@@ -177,7 +177,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash
     let exclude_each_other = |node: &RolloutNode<'_>, pods: &NodePods<'_>| {
         let old = *pods.pods.iter().find(is_old)?;
         let object = node.object.filter(|object| daemon_pod.decide(object).should_run)?;
-        let requests = before.index.device_claims.resources.without(&requests, object);
+        let requests = before.index.device_claims.classes.without(&requests, object);
         let short = fits(&requests, object, &NodeUsage::of(std::iter::once(old)));
         if short.iter().any(Insufficient::never_fits) {
             return None;
@@ -280,7 +280,7 @@ impl<'s> Fleet<'s> {
             desired += usize::from(should_run);
             // A pod that does not fit does not fit after it is recreated either, unless it belongs to a surge that ends.
             let fits_alone = |object: &Node| {
-                let requests = before.index.device_claims.resources.without(&requests, object);
+                let requests = before.index.device_claims.classes.without(&requests, object);
                 !fits(&requests, object, &NodeUsage::default()).iter().any(Insufficient::never_fits)
             };
             let ends_surge = !allows_surge(after)

@@ -11,6 +11,7 @@ use super::replacement_warnings::failing_revision;
 use super::situation::Situation;
 use super::situation::suspect::suspect;
 use crate::coverage::{creation_refusal, refusal_reason};
+use crate::facts::controller::FAILED_POD_BACKOFF;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerState, ContainerStatus, Pod};
@@ -25,10 +26,6 @@ use crate::scheduling::daemon_pods::NodePods;
 /// The longest delay before a DaemonSet whose sync failed is synced again (`DefaultTypedControllerRateLimiter`,
 /// client-go/util/workqueue, release 0.37.2).
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
-
-/// The longest delay before a failed pod is replaced, counted from its creation, when the controller replaced the one
-/// before it (`newDaemonSetController`, cmd/kube-controller-manager/app/apps.go, release 1.37.2).
-const LONGEST_DELAY_OF_FAILED_PODS: SignedDuration = SignedDuration::from_mins(15);
 
 /// The longest delay before a kubelet pulls an image or starts a container again (`MaxImageBackOff` and `MaxCrashLoopBackOff`,
 /// pkg/kubelet/kubelet.go, release 1.37.2).
@@ -212,7 +209,7 @@ fn latest(
         Attempt::ReplaceFailedPod if before.daemon_set.flavor() == Flavor::Apps => {
             let is_replaced = !matches!(obstacle, Some(Obstacle::ControlPlaneDown | Obstacle::NotRecreated));
             let created = pod.metadata.creation_timestamp.get().filter(|_| is_replaced);
-            created?.checked_add(LONGEST_DELAY_OF_FAILED_PODS).ok()
+            created?.checked_add(SignedDuration::from_secs(FAILED_POD_BACKOFF)).ok()
         }
         Attempt::ReplaceFailedPod | Attempt::CreatePods | Attempt::DeletePods => None,
     }

@@ -124,7 +124,7 @@ type DeviceId<'a> = (&'a str, &'a str, &'a str);
 #[derive(Debug)]
 pub struct DeviceClaims<'a> {
     /// Resources that device classes may provide.
-    pub resources: Devices,
+    pub classes: Devices,
     snapshot: &'a Snapshot,
     claims: HashMap<(&'a str, &'a str), &'a ResourceClaim>,
     /// The pods that claims are reserved for, by uid.
@@ -159,7 +159,7 @@ impl<'a> DeviceClaims<'a> {
             }
         }
         DeviceClaims {
-            resources: Devices::of(snapshot),
+            classes: Devices::of(snapshot),
             snapshot,
             claims: all.iter().map(|it| (key(it), it)).collect(),
             consumers: consumers.map(|pod| (&*pod.metadata.uid, pod)).collect(),
@@ -188,7 +188,7 @@ impl<'a> DeviceClaims<'a> {
 
     /// Returns whether a pod needs devices of a node.
     pub fn concerns(&self, pod: &Pod, node: &Node) -> bool {
-        !pod.spec.resource_claims.is_empty() || self.resources.of_pod(pod, node).next().is_some()
+        !pod.spec.resource_claims.is_empty() || self.classes.of_pod(pod, node).next().is_some()
     }
 
     /// Returns whether the claims of a pod exist.
@@ -311,14 +311,14 @@ impl<'a> DeviceClaims<'a> {
         let is_unmet =
             |it: &&Cow<'a, ResourceClaim>| it.status.allocation.is_none() && !it.spec.devices.requests.is_empty();
         let unmet: Vec<_> = claims.iter().filter(is_unmet).collect();
-        let resources: Vec<_> = self.resources.of_pod(pod, node).collect();
+        let resources: Vec<_> = self.classes.of_pod(pod, node).collect();
         let open = match (unmet.first(), resources.first()) {
             (Some(claim), _) => Open::NotAllocated(claim.metadata.name.clone()),
             (None, Some((resource, _))) => Open::Resource(resource.clone()),
             (None, None) => return Ok(()),
         };
         // Without the classes, it may be the node that lacks the resource.
-        if !resources.is_empty() && self.resources == Devices::Unread {
+        if !resources.is_empty() && self.classes == Devices::Unread {
             return Err(open.into());
         }
         if !self.snapshot.read_on_demand.contains(&Kind::ResourceSlices) {

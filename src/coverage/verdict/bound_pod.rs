@@ -16,7 +16,7 @@ use super::roles::{Role, lost_its_sandbox, none_created, walk};
 use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
-use crate::facts::controller::Controller;
+use crate::facts::controller::{Controller, FAILED_POD_BACKOFF};
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod};
@@ -202,9 +202,8 @@ fn ended_by_shutdown(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Optio
     Some(recreated(subject, pod, Finding::new(ReasonCode::KubeletRejected, message, "").with_origin(Origin::Node)))
 }
 
-/// How many seconds the controller may take to delete a pod that has ended: the longest backoff of one that has failed, 15 minutes, which
-/// `newDaemonSetController` sets (cmd/kube-controller-manager/app/apps.go, release 1.37.2), and some time to notice it.
-const LONGEST: i64 = 1020;
+/// How many seconds the controller may take to delete a pod that has ended: the longest backoff, and some time to notice it.
+const LONGEST: i64 = FAILED_POD_BACKOFF + 120;
 
 /// Adds to a finding about a pod that has ended, whatever its containers do, when the controller recreates it, or that it has not.
 ///
@@ -229,7 +228,10 @@ fn recreated(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
             format!("wait; if the pod remains, check {}", controller.program()),
         )
         .with_passing(Passing::AtStart),
-        false => finding(message.words("; the controller recreates it within 15m"), "wait".to_owned()),
+        false => finding(
+            message.words(format!("; the controller recreates it within {}", format_age(FAILED_POD_BACKOFF))),
+            "wait".to_owned(),
+        ),
     }
 }
 
@@ -342,7 +344,8 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
         }
         message = message.words(" ").age(ago).words(" ago");
     }
-    let message = message.words("; the controller waits up to 15m before it recreates it");
+    let longest = format_age(FAILED_POD_BACKOFF);
+    let message = message.words(format!("; the controller waits up to {longest} before it recreates it"));
     if let Some((node, single)) = single {
         return single
             .told(Finding::new(ReasonCode::FailedPodBackoff, message, ""), node)

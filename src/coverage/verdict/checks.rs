@@ -64,7 +64,7 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     let room = room.map(|room| room.surging(subject.old_pods_on(&node.metadata.name, pod).next()));
     checks.extend(ports(&pod.spec, room.as_ref()));
     let never = || NodeRoom::never_fits_on(subject.index, node, pod);
-    let requests = subject.index.device_claims.resources.without(&pod_requests(pod), node);
+    let requests = subject.index.device_claims.classes.without(&pod_requests(pod), node);
     checks.extend(resources(node, &requests, room.as_ref(), never));
     let volumes = pod_claims::of_pending(subject, node, pod);
     let finding = |_| pod_claims::finding(subject, node, pod);

@@ -67,7 +67,7 @@ impl<'a> NodeRoom<'a> {
         let may_preempt = pod.spec.preemption_policy != NEVER;
         let lower = pods.iter().filter(|other| may_preempt && priority(other) < priority(pod));
         let preemptible = NodeUsage::of(lower.copied()).requested;
-        let (devices, overhead) = (&index.device_claims.resources, overhead.collect());
+        let (devices, overhead) = (&index.device_claims.classes, overhead.collect());
         NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None }
     }
 
@@ -254,7 +254,7 @@ pub(crate) fn fits_after(
 }
 
 fn contest<'a>(index: &Index<'_>, node: &'a Node, pod: &'a Pod, others: &[&'a Pod]) -> Contest<'a> {
-    Contest::new(pod, &index.device_claims.resources.without(&pod_requests(pod), node), node, others)
+    Contest::new(pod, &index.device_claims.classes.without(&pod_requests(pod), node), node, others)
 }
 
 /// Returns whether the pods of a node have more devices than its device plugin offers now.
@@ -291,7 +291,7 @@ pub(crate) fn excess(
         return requests_more(&pod.spec, &other.spec).then(Vec::new);
     };
     let lacks = |pod: &Pod| {
-        let requests = index.device_claims.resources.without(&template_requests(&pod.spec), node);
+        let requests = index.device_claims.classes.without(&template_requests(&pod.spec), node);
         let shortages = fits(&requests, node, &room.usage);
         (!port_conflicts(&room.pods, &pod.spec, None).is_empty(), shortages)
     };

@@ -64,9 +64,7 @@ pub struct Rejected {
 /// Collects what the kubelets said of pods that have failed and that the controller has deleted since.
 pub fn rejections(facts: &Facts<'_>) -> Rejections {
     let mut found = Rejections::new();
-    let failed = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
-    for event in failed.into_iter().filter(|event| event.is_recent(facts.now())) {
-        let Some((pod, node)) = failed_pod(event) else { continue };
+    for (event, pod, node) in failures(facts).filter(|(event, ..)| event.is_recent(facts.now())) {
         let times = if is_combined(event) { 1 } else { event.times() };
         if let Some(known) = found.get_mut(node) {
             known.pods = known.pods.saturating_add(times);
@@ -87,26 +85,24 @@ fn is_combined(event: &Event) -> bool {
     event.message.starts_with("(combined from similar events)")
 }
 
-/// Returns pod and node of an event of the controller about a pod that has failed.
+/// Returns the events of the controller about pods that have failed, each with the pod and its node.
 ///
 /// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
-fn failed_pod(event: &Event) -> Option<(&str, &str)> {
-    if event.reason != "FailedDaemonPod" {
-        return None;
-    }
-    let (_, rest) = event.message.split_once("Found failed daemon pod ")?;
-    let (pod, rest) = rest.split_once(" on node ")?;
-    let (_, pod) = pod.split_once('/')?;
-    Some((pod, rest.split([',', ' ']).next()?))
+fn failures<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Event, &'a str, &'a str)> {
+    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata).into_iter();
+    events.filter(|event| event.reason == "FailedDaemonPod").filter_map(|event| {
+        let (_, rest) = event.message.split_once("Found failed daemon pod ")?;
+        let (pod, rest) = rest.split_once(" on node ")?;
+        let (_, pod) = pod.split_once('/')?;
+        Some((event, pod, rest.split([',', ' ']).next()?))
+    })
 }
 
 /// Returns since when the pods of a node have failed one after the other, as far as there are events.
 pub(crate) fn failed_again_since(facts: &Facts<'_>, node: &str) -> Option<Timestamp> {
-    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata).into_iter();
-    let is_of_node = |event: &&Event| !is_combined(event) && failed_pod(event).is_some_and(|(_, it)| it == node);
-    let of_node: Vec<&Event> = events.filter(is_of_node).collect();
-    let times: i32 = of_node.iter().map(|event| event.times()).fold(0, i32::saturating_add);
-    let first = of_node.iter().filter_map(|event| event.first_seen()).min();
+    let of_node: Vec<_> = failures(facts).filter(|(event, _, it)| !is_combined(event) && *it == node).collect();
+    let times: i32 = of_node.iter().map(|(event, ..)| event.times()).fold(0, i32::saturating_add);
+    let first = of_node.iter().filter_map(|(event, ..)| event.first_seen()).min();
     first.filter(|_| times >= PODS)
 }
 

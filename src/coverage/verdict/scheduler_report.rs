@@ -82,7 +82,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
             Some(_)
                 if reason
                     .strip_prefix("Insufficient ")
-                    .is_some_and(|resource| subject.index.device_claims.resources.may_provide(resource, node)) =>
+                    .is_some_and(|resource| subject.index.device_claims.classes.may_provide(resource, node)) =>
             {
                 scheduler_rejected(reason)
             }

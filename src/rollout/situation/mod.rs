@@ -88,6 +88,7 @@ pub struct Situation<'a> {
     /// The result of [`rollback`](super::rollback::rollback), which simulates the controller.
     pub(in crate::rollout) rollback: OnceCell<Result<Fix, NoRollback>>,
     only_restarts: OnceCell<bool>,
+    unchanged_since: OnceCell<Option<Timestamp>>,
     /// Results of [`parts_in_common`] for each part of a template.
     in_common: RefCell<BTreeMap<TemplatePart, bool>>,
 }
@@ -234,6 +235,7 @@ impl<'a> Situation<'a> {
             works_on_most: OnceCell::new(),
             has_worked_for_long: OnceCell::new(),
             only_restarts: OnceCell::new(),
+            unchanged_since: OnceCell::new(),
             raised: OnceCell::new(),
             rollback: OnceCell::new(),
             in_common: RefCell::default(),
@@ -367,11 +369,6 @@ impl<'a> Situation<'a> {
         let available_at = |node: &&RolloutNode<'_>| daemon_pods::available_since(node.updated?, min_ready);
         let since = replaced.iter().map(available_at).min().flatten()?;
         (seconds_between(since, self.ready_clock()) > REACTION).then_some(since)
-    }
-
-    /// Returns since when nothing has changed, if that is known to be too long for a rollout that should progress.
-    pub(in crate::rollout) fn unchanged_since(&self) -> Option<Timestamp> {
-        unchanged::unchanged_since(self)
     }
 
     /// Returns the finalizers that keep deleted pods on nodes that are ready, and not just for a moment: other pods that have them stay as

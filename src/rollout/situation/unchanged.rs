@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::Situation;
 use crate::facts::controller::Controller;
+use crate::model::event::EVENT_TTL;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::server_side_apply::{managed_fields, time_of};
@@ -12,14 +13,17 @@ use crate::model::snapshot::Kind;
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods::available_since;
 
-/// For how many seconds nothing may change: longer than any start, backoff or retry takes, and as long as events are kept, so that none
-/// is missing.
-const LONGEST: i64 = 3_600;
+impl Situation<'_> {
+    /// Returns since when nothing has changed, if that is known to be too long for a rollout that should progress: longer than any start,
+    /// backoff or retry takes, and than events are kept, so that none is missing.
+    ///
+    /// What changed are the DaemonSet, its status and its revision, its pods, and the nodes that are not done.
+    pub(in crate::rollout) fn unchanged_since(&self) -> Option<Timestamp> {
+        *self.unchanged_since.get_or_init(|| unchanged_since(self))
+    }
+}
 
-/// Returns since when nothing has changed, if that is known to be too long.
-///
-/// What changed are the DaemonSet, its status and its revision, its pods, and the nodes that are not done.
-pub(super) fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
+fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
     let daemon_set = situation.daemon_set;
     let min_ready = daemon_set.spec.min_ready_seconds;
     let of_pod = |pod: &Pod| {
@@ -51,7 +55,7 @@ pub(super) fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
         .chain(nodes.map(of_node))
         .max()
         .flatten()?;
-    (seconds_between(last, situation.index.snapshot.earlier_now()) > LONGEST).then_some(last)
+    (seconds_between(last, situation.index.snapshot.earlier_now()) > EVENT_TTL).then_some(last)
 }
 
 /// Returns what would tell whether the one that should act is running, and was not read.

@@ -5,32 +5,28 @@ use super::snapshot::Snapshot;
 /// Declares the kinds, one per line: the group and version, the kind and the resource as named in the API, and the
 /// snapshot's list of them. The order is the one in which a snapshot is written.
 macro_rules! kinds {
-    (
-        $d:tt
-        in every dump { $($(#[doc = $doc:literal])+ $kind:ident: $version:literal $name:literal $resource:literal $list:ident,)+ }
-        in some dumps { $($(#[doc = $some_doc:literal])+ $some:ident: $some_version:literal $some_name:literal $some_resource:literal $some_list:ident,)+ }
-    ) => {
+    ($d:tt $(
+        $(#[doc = $set_doc:literal])+
+        $set:ident { $($(#[doc = $doc:literal])* $kind:ident: $version:literal $name:literal $resource:literal $list:ident,)+ }
+    )+) => {
         /// A kind of object in a snapshot.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
-            $($(#[doc = $doc])+ $kind,)+
-            $($(#[doc = $some_doc])+ $some,)+
+            $($(#[doc = concat!("The resource `", $resource, "`.")] $(#[doc = $doc])* $kind,)+)+
         }
 
         impl Kind {
-            /// Every kind that each cluster has, in the order in which a snapshot is written.
-            pub const ALL: [Kind; [$($name),+].len()] = [$(Kind::$kind),+];
+            $($(#[doc = $set_doc])+ pub const $set: [Kind; [$($name),+].len()] = [$(Kind::$kind),+];)+
 
             /// Returns every kind that dumps contain, in the order in which a snapshot is written.
             pub fn every() -> impl Iterator<Item = Kind> {
-                Kind::ALL.into_iter().chain([$(Kind::$some),+])
+                [$(&Kind::$set[..]),+].concat().into_iter()
             }
 
             /// Returns the group and version, the kind, and the resource as named in the API.
             pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
                 match self {
-                    $(Kind::$kind => ($version, $name, $resource),)+
-                    $(Kind::$some => ($some_version, $some_name, $some_resource),)+
+                    $($(Kind::$kind => ($version, $name, $resource),)+)+
                 }
             }
         }
@@ -40,15 +36,10 @@ macro_rules! kinds {
         macro_rules! with_place {
             ($d kind:expr, $d place:ident => $d do:expr) => {
                 match $d kind {
-                    $($crate::model::kind::Kind::$kind => {
+                    $($($crate::model::kind::Kind::$kind => {
                         let $d place = $crate::model::kind::Place { of: |all| &all.$list, of_mut: |all| &mut all.$list };
                         Some($d do)
-                    })+
-                    $($crate::model::kind::Kind::$some => {
-                        let $d place =
-                            $crate::model::kind::Place { of: |all| &all.$some_list, of_mut: |all| &mut all.$some_list };
-                        Some($d do)
-                    })+
+                    })+)+
                 }
             };
         }
@@ -56,61 +47,52 @@ macro_rules! kinds {
 }
 
 kinds! { $
-    in every dump {
-        /// apps/v1 DaemonSets.
+    /// Every kind that each cluster has, in the order in which a snapshot is written.
+    ALL {
         DaemonSets: "apps/v1" "DaemonSet" "daemonsets" daemon_sets,
-        /// apps/v1 ControllerRevisions.
         ControllerRevisions: "apps/v1" "ControllerRevision" "controllerrevisions" controller_revisions,
-        /// Nodes.
         Nodes: "v1" "Node" "nodes" nodes,
-        /// Pods.
         Pods: "v1" "Pod" "pods" pods,
-        /// Events.
         Events: "v1" "Event" "events" events,
-        /// LimitRanges.
         LimitRanges: "v1" "LimitRange" "limitranges" limit_ranges,
-        /// RuntimeClasses.
         RuntimeClasses: "node.k8s.io/v1" "RuntimeClass" "runtimeclasses" runtime_classes,
-        /// PriorityClasses.
         PriorityClasses: "scheduling.k8s.io/v1" "PriorityClass" "priorityclasses" priority_classes,
-        /// Leases.
         Leases: "coordination.k8s.io/v1" "Lease" "leases" leases,
     }
-    in some dumps {
-        /// OpenKruise's Advanced DaemonSets. Few clusters have them, so a dump without them is complete.
+    /// Kinds without which a dump is complete.
+    OPTIONAL {
+        /// Few clusters have them.
         AdvancedDaemonSets: "apps.kruise.io/v1beta1" "DaemonSet" "daemonsets.apps.kruise.io" advanced_daemon_sets,
-        /// PodDisruptionBudgets. They are only used for changes to the update strategy and simulated preemptions, so a
-        /// dump without them is complete.
+        /// They are only used for changes to the update strategy and simulated preemptions.
         PodDisruptionBudgets: "policy/v1" "PodDisruptionBudget" "poddisruptionbudgets" pod_disruption_budgets,
-        /// DeviceClasses. They are read only if a pod requests an extended resource that nodes do not advertise.
+    }
+    /// The kinds that are read only if an answer depends on them: without any object, only [`Snapshot::read_on_demand`] tells whether
+    /// they were.
+    ON_DEMAND {
+        /// They are read only if a pod requests an extended resource that nodes do not advertise.
         DeviceClasses: "resource.k8s.io/v1" "DeviceClass" "deviceclasses" device_classes,
-        /// ResourceClaims. They and what belongs to them are read only if a pod that is not bound needs devices.
+        /// They and what belongs to them are read only if a pod that is not bound needs devices.
         ResourceClaims: "resource.k8s.io/v1" "ResourceClaim" "resourceclaims" resource_claims,
-        /// ResourceClaimTemplates.
         ResourceClaimTemplates: "resource.k8s.io/v1" "ResourceClaimTemplate" "resourceclaimtemplates" resource_claim_templates,
-        /// ResourceSlices.
         ResourceSlices: "resource.k8s.io/v1" "ResourceSlice" "resourceslices" resource_slices,
-        /// PersistentVolumeClaims. They and what belongs to them are read only if a pod that is not bound uses one.
+        /// They and what belongs to them are read only if a pod that is not bound uses one.
         PersistentVolumeClaims: "v1" "PersistentVolumeClaim" "persistentvolumeclaims" persistent_volume_claims,
-        /// PersistentVolumes.
         PersistentVolumes: "v1" "PersistentVolume" "persistentvolumes" persistent_volumes,
-        /// StorageClasses.
         StorageClasses: "storage.k8s.io/v1" "StorageClass" "storageclasses" storage_classes,
-        /// CSINodes.
         CsiNodes: "storage.k8s.io/v1" "CSINode" "csinodes" csi_nodes,
-        /// CSIDrivers.
         CsiDrivers: "storage.k8s.io/v1" "CSIDriver" "csidrivers" csi_drivers,
-        /// CSIStorageCapacities.
         CsiStorageCapacities: "storage.k8s.io/v1" "CSIStorageCapacity" "csistoragecapacities" csi_storage_capacities,
-        /// VolumeAttachments.
         VolumeAttachments: "storage.k8s.io/v1" "VolumeAttachment" "volumeattachments" volume_attachments,
-        /// ConfigMaps, without their data. Only `status NAME` uses them, so a dump without them is complete.
+    }
+    /// Kinds that few answers use, so that a dump without them is complete.
+    RARELY_USED {
+        /// Without their data. Only `status NAME` uses them.
         ConfigMaps: "v1" "ConfigMap" "configmaps" config_maps,
-        /// Secrets, without their data, like ConfigMaps.
+        /// Without their data, like ConfigMaps.
         Secrets: "v1" "Secret" "secrets" secrets,
-        /// ResourceQuotas. Only changes look at them, so a dump without them is complete.
+        /// Only changes look at them.
         ResourceQuotas: "v1" "ResourceQuota" "resourcequotas" resource_quotas,
-        /// Namespaces. Only those with missing pods are used, so a dump without them is complete.
+        /// Only those with missing pods are used.
         Namespaces: "v1" "Namespace" "namespaces" namespaces,
     }
 }
@@ -118,22 +100,6 @@ kinds! { $
 impl Kind {
     /// The kinds that limit and label a namespace's pods, whose managers are read.
     pub const WRITTEN: [Kind; 3] = [Kind::LimitRanges, Kind::ResourceQuotas, Kind::Namespaces];
-
-    /// The kinds that are read only if an answer depends on them: without any object, only [`Snapshot::read_on_demand`] tells whether
-    /// they were.
-    pub const ON_DEMAND: [Kind; 11] = [
-        Kind::DeviceClasses,
-        Kind::ResourceClaims,
-        Kind::ResourceClaimTemplates,
-        Kind::ResourceSlices,
-        Kind::PersistentVolumeClaims,
-        Kind::PersistentVolumes,
-        Kind::StorageClasses,
-        Kind::CsiNodes,
-        Kind::CsiDrivers,
-        Kind::CsiStorageCapacities,
-        Kind::VolumeAttachments,
-    ];
 
     /// Returns whether these are claims of pods, or what they are created from.
     pub(crate) fn is_claim(self) -> bool {

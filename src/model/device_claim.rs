@@ -6,160 +6,139 @@ use super::metadata::ObjectMeta;
 use super::pod::NodeSelector;
 use super::wire::null_is_default;
 
-/// A claim to devices.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaim {
-    /// The name, and the owner.
-    pub metadata: ObjectMeta,
-    /// What is requested.
-    pub spec: ResourceClaimSpec,
-    /// What is allocated.
-    pub status: ResourceClaimStatus,
-}
+json_object! {
+    /// A claim to devices.
+    pub struct ResourceClaim {
+        /// The name, and the owner.
+        metadata: ObjectMeta,
+        /// What is requested.
+        spec: ResourceClaimSpec,
+        /// What is allocated.
+        status: ResourceClaimStatus,
+    }
 
-/// The spec of a claim.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaimSpec {
-    /// The devices.
-    pub devices: DeviceClaim,
-}
+    /// The spec of a claim.
+    pub struct ResourceClaimSpec {
+        /// The devices.
+        devices: DeviceClaim,
+    }
 
-/// The devices that a claim requests.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DeviceClaim {
-    /// The requests, which must all be met.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub requests: Vec<DeviceRequest>,
-}
+    /// The devices that a claim requests.
+    pub struct DeviceClaim {
+        /// The requests, which must all be met.
+        requests: Vec<DeviceRequest>,
+    }
 
-/// Devices that are requested together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DeviceRequest {
-    /// The name.
-    pub name: String,
-    /// The devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exactly: Option<ExactDeviceRequest>,
-    /// Alternatives, of which the first that is available is taken.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub first_available: Vec<ExactDeviceRequest>,
-}
+    /// Devices that are requested together.
+    pub struct DeviceRequest {
+        /// The name.
+        name: String,
+        /// The devices.
+        exactly: Option<ExactDeviceRequest>,
+        /// Alternatives, of which the first that is available is taken.
+        first_available: Vec<ExactDeviceRequest>,
+    }
 
-/// Devices of a class. Which of them match is written in CEL, which is not kept.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ExactDeviceRequest {
-    /// The name, if it is one of several alternatives.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// The class.
-    pub device_class_name: String,
-    /// `ExactCount` (also if empty) or `All`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub allocation_mode: String,
-    /// How many; 1 if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<usize>,
-    /// Whether devices may be those of other claims.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admin_access: Option<bool>,
-}
+    /// Devices of a class. Which of them match is written in CEL, which is not kept.
+    pub struct ExactDeviceRequest {
+        /// The name, if it is one of several alternatives.
+        name: String,
+        /// The class.
+        device_class_name: String,
+        /// `ExactCount` (also if empty) or `All`.
+        allocation_mode: String,
+        /// How many; 1 if absent.
+        count: Option<usize>,
+        /// Whether devices may be those of other claims.
+        admin_access: Option<bool>,
+    }
 
-/// The status of a claim.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ResourceClaimStatus {
-    /// What is allocated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocation: Option<AllocationResult>,
-    /// The pods that may use it.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub reserved_for: Vec<ResourceClaimConsumer>,
-}
+    /// The status of a claim.
+    pub struct ResourceClaimStatus {
+        /// What is allocated.
+        allocation: Option<AllocationResult>,
+        /// The pods that may use it.
+        reserved_for: Vec<ResourceClaimConsumer>,
+    }
 
-/// A pod that may use a claim.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaimConsumer {
-    /// The kind.
-    pub resource: String,
-    /// The name.
-    pub name: String,
-    /// The uid.
-    pub uid: String,
-}
+    /// A pod that may use a claim.
+    pub struct ResourceClaimConsumer {
+        /// The kind.
+        resource: String,
+        /// The name.
+        name: String,
+        /// The uid.
+        uid: String,
+    }
 
-/// The devices that are allocated for a claim.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AllocationResult {
-    /// The devices.
-    pub devices: DeviceAllocationResult,
-    /// The nodes that can use them; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<NodeSelector>,
-}
+    /// The devices that are allocated for a claim.
+    pub struct AllocationResult {
+        /// The devices.
+        devices: DeviceAllocationResult,
+        /// The nodes that can use them; all if absent.
+        node_selector: Option<NodeSelector>,
+    }
 
-/// A list of devices.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DeviceAllocationResult {
-    /// The devices.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub results: Vec<AllocatedDevice>,
-}
+    /// A list of devices.
+    pub struct DeviceAllocationResult {
+        /// The devices.
+        results: Vec<AllocatedDevice>,
+    }
 
-/// A device that is allocated: `DeviceRequestAllocationResult`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AllocatedDevice {
-    /// The driver.
-    pub driver: String,
-    /// The pool.
-    pub pool: String,
-    /// The device.
-    pub device: String,
-    /// Whether other claims may have it, too.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admin_access: Option<bool>,
-    /// Which share of the device it is, if it has several.
-    #[serde(rename = "shareID", skip_serializing_if = "Option::is_none")]
-    pub share_id: Option<String>,
-    /// Conditions of the device that a pod waits for.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub binding_conditions: Vec<String>,
-}
+    /// A device that is allocated: `DeviceRequestAllocationResult`.
+    pub struct AllocatedDevice {
+        /// The driver.
+        driver: String,
+        /// The pool.
+        pool: String,
+        /// The device.
+        device: String,
+        /// Whether other claims may have it, too.
+        admin_access: Option<bool>,
+        /// Which share of the device it is, if it has several.
+        #[serde(rename = "shareID")]
+        share_id: Option<String>,
+        /// Conditions of the device that a pod waits for.
+        binding_conditions: Vec<String>,
+    }
 
-/// What the claims of pods are created from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaimTemplate {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// The claim.
-    pub spec: ResourceClaimTemplateSpec,
-}
+    /// What the claims of pods are created from.
+    pub struct ResourceClaimTemplate {
+        /// The name.
+        metadata: ObjectMeta,
+        /// The claim.
+        spec: ResourceClaimTemplateSpec,
+    }
 
-/// The spec of a template.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceClaimTemplateSpec {
-    /// The spec of the claims.
-    pub spec: ResourceClaimSpec,
-}
+    /// The spec of a template.
+    pub struct ResourceClaimTemplateSpec {
+        /// The spec of the claims.
+        spec: ResourceClaimSpec,
+    }
 
-/// Devices of a driver.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourceSlice {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// The devices.
-    pub spec: ResourceSliceSpec,
+    /// Devices of a driver.
+    pub struct ResourceSlice {
+        /// The name.
+        metadata: ObjectMeta,
+        /// The devices.
+        spec: ResourceSliceSpec,
+    }
+
+    /// A pool of devices.
+    pub struct ResourcePool {
+        /// The name.
+        name: String,
+    }
+
+    /// The nodes that can use devices; none if all is absent.
+    pub struct DeviceNodes {
+        /// The only one.
+        node_name: Option<String>,
+        /// Those with certain labels.
+        node_selector: Option<NodeSelector>,
+        /// All.
+        all_nodes: Option<bool>,
+    }
 }
 
 /// The spec of a slice.
@@ -179,29 +158,6 @@ pub struct ResourceSliceSpec {
     /// The devices.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
-}
-
-/// A pool of devices.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ResourcePool {
-    /// The name.
-    pub name: String,
-}
-
-/// The nodes that can use devices; none if all is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DeviceNodes {
-    /// The only one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_name: Option<String>,
-    /// Those with certain labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<NodeSelector>,
-    /// All.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub all_nodes: Option<bool>,
 }
 
 /// A device.

@@ -2,58 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::metadata::ObjectMeta;
 use super::pod::{Pod, PodCondition};
 use super::selector::LabelSelector;
 use super::time::Time;
-use super::wire::null_is_default;
 
-/// A PodDisruptionBudget of policy/v1.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PodDisruptionBudget {
-    /// Name and namespace.
-    pub metadata: ObjectMeta,
-    /// The spec.
-    pub spec: PodDisruptionBudgetSpec,
-    /// The status.
-    pub status: PodDisruptionBudgetStatus,
-}
+json_object! {
+    /// A PodDisruptionBudget of policy/v1.
+    pub struct PodDisruptionBudget {
+        /// Name and namespace.
+        metadata: ObjectMeta,
+        /// The spec.
+        spec: PodDisruptionBudgetSpec,
+        /// The status.
+        status: PodDisruptionBudgetStatus,
+    }
 
-/// A PodDisruptionBudget's spec.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodDisruptionBudgetSpec {
-    /// Selects the pods: an empty selector matches all in the namespace, an absent one none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selector: Option<LabelSelector>,
-    /// When unready pods may be evicted: `IfHealthyBudget` (also if absent), or `AlwaysAllow`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unhealthy_pod_eviction_policy: Option<String>,
-}
+    /// A PodDisruptionBudget's spec.
+    pub struct PodDisruptionBudgetSpec {
+        /// Selects the pods: an empty selector matches all in the namespace, an absent one none.
+        selector: Option<LabelSelector>,
+        /// When unready pods may be evicted: `IfHealthyBudget` (also if absent), or `AlwaysAllow`.
+        unhealthy_pod_eviction_policy: Option<String>,
+    }
 
-/// A PodDisruptionBudget's status, as the disruption controller last wrote it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodDisruptionBudgetStatus {
-    /// The number of pods that may be evicted now.
-    pub disruptions_allowed: i64,
-    /// Eviction times of pods that still exist, by name.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub disrupted_pods: BTreeMap<String, Time>,
-    /// The number of pods that the budget counts.
-    pub expected_pods: i64,
-    /// The number of healthy pods.
-    pub current_healthy: i64,
-    /// The number of pods that must be healthy.
-    pub desired_healthy: i64,
-    /// The generation of the spec from which the numbers were computed.
-    pub observed_generation: i64,
-    /// Whether it allows disruptions, and whether that can be computed.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<PodCondition>,
+    /// A PodDisruptionBudget's status, as the disruption controller last wrote it.
+    pub struct PodDisruptionBudgetStatus {
+        /// The number of pods that may be evicted now.
+        disruptions_allowed: i64,
+        /// Eviction times of pods that still exist, by name.
+        disrupted_pods: BTreeMap<String, Time>,
+        /// The number of pods that the budget counts.
+        expected_pods: i64,
+        /// The number of healthy pods.
+        current_healthy: i64,
+        /// The number of pods that must be healthy.
+        desired_healthy: i64,
+        /// The generation of the spec from which the numbers were computed.
+        observed_generation: i64,
+        /// Whether it allows disruptions, and whether that can be computed.
+        conditions: Vec<PodCondition>,
+    }
 }
 
 impl PodDisruptionBudget {

@@ -317,156 +317,126 @@ impl Snapshot {
     }
 }
 
-/// A namespace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Namespace {
-    /// The name, the deletion timestamp, and what it adds to pods.
-    #[serde(deserialize_with = "null_is_default")]
-    pub metadata: AnnotatedMeta,
-    /// What blocks its deletion.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: NamespaceStatus,
+json_object! {
+    /// A namespace.
+    pub struct Namespace {
+        /// The name, the deletion timestamp, and what it adds to pods.
+        metadata: AnnotatedMeta,
+        /// What blocks its deletion.
+        status: NamespaceStatus,
+    }
+
+    /// A namespace's status.
+    pub struct NamespaceStatus {
+        /// The namespace controller's conditions about the deletion.
+        conditions: Vec<NamespaceCondition>,
+    }
+
+    /// A condition of a namespace.
+    pub struct NamespaceCondition {
+        /// Such as `NamespaceFinalizersRemaining`.
+        #[serde(rename = "type")]
+        type_: String,
+        /// `True`, `False` or `Unknown`.
+        status: String,
+        /// The message of the namespace controller.
+        message: String,
+    }
+
+    /// Defaults and limits for the pods of a namespace.
+    pub struct LimitRange {
+        /// Name and namespace.
+        metadata: ObjectMeta,
+        /// The limits.
+        spec: LimitRangeSpec,
+    }
+
+    /// The limits of a LimitRange.
+    pub struct LimitRangeSpec {
+        /// The limits for containers, pods and claims.
+        limits: Vec<LimitRangeItem>,
+    }
+
+    /// The limits for one type of object.
+    pub struct LimitRangeItem {
+        /// `Container`, `Pod` or `PersistentVolumeClaim`.
+        #[serde(rename = "type")]
+        type_: String,
+        /// Default limits of containers.
+        default: ResourceList,
+        /// Default requests of containers.
+        default_request: ResourceList,
+        /// The minimum requests.
+        min: ResourceList,
+        /// The maximum limits.
+        max: ResourceList,
+        /// The maximum ratio of limits to requests.
+        max_limit_request_ratio: ResourceList,
+    }
+
+    /// A runtime class: what it adds to pods that use it.
+    pub struct RuntimeClass {
+        /// The name.
+        metadata: ObjectMeta,
+        /// The overhead of the runtime.
+        overhead: Option<Overhead>,
+        /// The nodes that such pods may run on.
+        scheduling: Option<RuntimeScheduling>,
+    }
+
+    /// The overhead of a runtime.
+    pub struct Overhead {
+        /// The amounts per pod.
+        pod_fixed: ResourceList,
+    }
+
+    /// The nodes that pods of a runtime class may run on.
+    pub struct RuntimeScheduling {
+        /// Labels that are added to the pods' node selector.
+        node_selector: BTreeMap<String, String>,
+        /// Tolerations that are added to the pods' own.
+        tolerations: Vec<Toleration>,
+    }
+
+    /// A priority class.
+    pub struct PriorityClass {
+        /// The name.
+        metadata: ObjectMeta,
+        /// The priority of pods that use it.
+        value: i32,
+        /// Whether it is the default for pods without a priority class.
+        global_default: bool,
+        /// Whether its pods preempt others, as in a pod's spec.
+        preemption_policy: String,
+    }
+
+    /// A class of devices that are allocated by dynamic resource allocation.
+    pub struct DeviceClass {
+        /// The name.
+        metadata: ObjectMeta,
+        /// What it provides.
+        spec: DeviceClassSpec,
+    }
+
+    /// A device class's spec.
+    pub struct DeviceClassSpec {
+        /// The extended resource that its devices provide (KEP-5004).
+        extended_resource_name: Option<String>,
+    }
+
+    /// A lease's spec.
+    pub struct LeaseSpec {
+        /// When the holder last renewed it.
+        renew_time: Time,
+        /// How many seconds it is valid from then.
+        lease_duration_seconds: Option<i64>,
+    }
 }
 
 /// The annotations with the node selector that admission adds to the namespace's pods: for OpenShift, and for the
 /// plugin PodNodeSelector (plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2).
 pub const NODE_SELECTOR_ANNOTATIONS: [&str; 2] =
     ["openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"];
-
-/// A namespace's status.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NamespaceStatus {
-    /// The namespace controller's conditions about the deletion.
-    #[serde(deserialize_with = "null_is_default")]
-    pub conditions: Vec<NamespaceCondition>,
-}
-
-/// A condition of a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NamespaceCondition {
-    /// Such as `NamespaceFinalizersRemaining`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// The message of the namespace controller.
-    pub message: String,
-}
-
-/// Defaults and limits for the pods of a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LimitRange {
-    /// Name and namespace.
-    pub metadata: ObjectMeta,
-    /// The limits.
-    pub spec: LimitRangeSpec,
-}
-
-/// The limits of a LimitRange.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LimitRangeSpec {
-    /// The limits for containers, pods and claims.
-    #[serde(deserialize_with = "null_is_default")]
-    pub limits: Vec<LimitRangeItem>,
-}
-
-/// The limits for one type of object.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LimitRangeItem {
-    /// `Container`, `Pod` or `PersistentVolumeClaim`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Default limits of containers.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub default: ResourceList,
-    /// Default requests of containers.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub default_request: ResourceList,
-    /// The minimum requests.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub min: ResourceList,
-    /// The maximum limits.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub max: ResourceList,
-    /// The maximum ratio of limits to requests.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub max_limit_request_ratio: ResourceList,
-}
-
-/// A runtime class: what it adds to pods that use it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RuntimeClass {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// The overhead of the runtime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overhead: Option<Overhead>,
-    /// The nodes that such pods may run on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduling: Option<RuntimeScheduling>,
-}
-
-/// The overhead of a runtime.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Overhead {
-    /// The amounts per pod.
-    #[serde(deserialize_with = "null_is_default")]
-    pub pod_fixed: ResourceList,
-}
-
-/// The nodes that pods of a runtime class may run on.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RuntimeScheduling {
-    /// Labels that are added to the pods' node selector.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
-    pub node_selector: BTreeMap<String, String>,
-    /// Tolerations that are added to the pods' own.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub tolerations: Vec<Toleration>,
-}
-
-/// A priority class.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PriorityClass {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// The priority of pods that use it.
-    pub value: i32,
-    /// Whether it is the default for pods without a priority class.
-    pub global_default: bool,
-    /// Whether its pods preempt others, as in a pod's spec.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub preemption_policy: String,
-}
-
-/// A class of devices that are allocated by dynamic resource allocation.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DeviceClass {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// What it provides.
-    pub spec: DeviceClassSpec,
-}
-
-/// A device class's spec.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DeviceClassSpec {
-    /// The extended resource that its devices provide (KEP-5004).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extended_resource_name: Option<String>,
-}
 
 /// A lease that a component renews while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -526,16 +496,6 @@ impl Lease {
     pub fn renewed_at(&self) -> Option<Timestamp> {
         self.spec.renew_time.get().map(|renewed| self.written_at.get().map_or(renewed, |written| renewed.max(written)))
     }
-}
-
-/// A lease's spec.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LeaseSpec {
-    /// When the holder last renewed it.
-    pub renew_time: Time,
-    /// How many seconds it is valid from then.
-    pub lease_duration_seconds: Option<i64>,
 }
 
 #[cfg(test)]

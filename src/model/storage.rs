@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::metadata::{AnnotatedMeta, ObjectMeta};
 use super::pod::{NodeSelector, ResourceList, ResourceRequirements};
 use super::quantity::Quantity;
 use super::selector::LabelSelector;
-use super::wire::{is_default, null_is_default};
+use super::wire::is_default;
 
 /// The annotation of a claim that is bound for good.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -154,24 +152,194 @@ impl Volume {
     }
 }
 
-/// A claim to a volume.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PersistentVolumeClaim {
-    /// Name, namespace and annotations.
-    pub metadata: AnnotatedMeta,
-    /// What is claimed.
-    pub spec: PersistentVolumeClaimSpec,
-    /// Whether it is bound.
-    pub status: Phase,
-}
+json_object! {
+    /// A claim to a volume.
+    pub struct PersistentVolumeClaim {
+        /// Name, namespace and annotations.
+        metadata: AnnotatedMeta,
+        /// What is claimed.
+        spec: PersistentVolumeClaimSpec,
+        /// Whether it is bound.
+        status: Phase,
+    }
 
-/// The phase of a claim or volume.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Phase {
-    /// Such as `Available`, `Bound` or `Lost`.
-    pub phase: String,
+    /// The phase of a claim or volume.
+    pub struct Phase {
+        /// Such as `Available`, `Bound` or `Lost`.
+        phase: String,
+    }
+
+    /// A volume that claims are bound to.
+    pub struct PersistentVolume {
+        /// Name, labels and annotations.
+        metadata: AnnotatedMeta,
+        /// What it is.
+        spec: PersistentVolumeSpec,
+        /// Whether it is free.
+        status: Phase,
+    }
+
+    /// The spec of a volume.
+    pub struct PersistentVolumeSpec {
+        /// How much it stores.
+        capacity: ResourceList,
+        /// Such as `ReadWriteOnce`.
+        access_modes: Vec<String>,
+        /// The claim that it is bound to, or reserved for.
+        claim_ref: Option<ClaimReference>,
+        /// The storage class.
+        storage_class_name: String,
+        /// `Filesystem` (also if absent) or `Block`.
+        volume_mode: Option<String>,
+        /// The class of attributes.
+        volume_attributes_class_name: Option<String>,
+        /// The nodes that can mount it; all if absent.
+        node_affinity: Option<VolumeNodeAffinity>,
+        /// The volume of a CSI driver.
+        csi: Option<CsiSource>,
+        /// A disk of Amazon.
+        aws_elastic_block_store: Option<UnreadVolumeSource>,
+        /// A disk of Google.
+        gce_persistent_disk: Option<UnreadVolumeSource>,
+        /// A disk of Azure.
+        azure_disk: Option<UnreadVolumeSource>,
+        /// A disk of OpenStack.
+        cinder: Option<UnreadVolumeSource>,
+        /// A volume of Portworx.
+        portworx_volume: Option<UnreadVolumeSource>,
+    }
+
+    /// A reference to a claim.
+    pub struct ClaimReference {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The uid; empty for any.
+        uid: String,
+    }
+
+    /// The nodes that can mount a volume.
+    pub struct VolumeNodeAffinity {
+        /// Their labels; all nodes if absent.
+        required: Option<NodeSelector>,
+    }
+
+    /// The volume of a CSI driver.
+    pub struct CsiSource {
+        /// The driver.
+        driver: String,
+        /// The volume.
+        volume_handle: String,
+    }
+
+    /// How volumes are provisioned.
+    pub struct StorageClass {
+        /// Name and annotations.
+        metadata: AnnotatedMeta,
+        /// Who provisions them.
+        provisioner: String,
+        /// `Immediate` (also if empty) or `WaitForFirstConsumer`.
+        volume_binding_mode: String,
+        /// The nodes that can mount them; all if empty.
+        allowed_topologies: Vec<TopologySelectorTerm>,
+    }
+
+    /// Labels of nodes that must all have one of some values.
+    pub struct TopologySelectorTerm {
+        /// The labels.
+        match_label_expressions: Vec<TopologySelectorLabelRequirement>,
+    }
+
+    /// A label of nodes that must have one of some values.
+    pub struct TopologySelectorLabelRequirement {
+        /// The label.
+        key: String,
+        /// The values.
+        values: Vec<String>,
+    }
+
+    /// The CSI drivers of a node.
+    pub struct CsiNode {
+        /// The name of the node, and annotations.
+        metadata: AnnotatedMeta,
+        /// The drivers.
+        spec: CsiNodeSpec,
+    }
+
+    /// The spec of a CSINode.
+    pub struct CsiNodeSpec {
+        /// The drivers that are registered with the kubelet.
+        drivers: Vec<CsiNodeDriver>,
+    }
+
+    /// A CSI driver of a node.
+    pub struct CsiNodeDriver {
+        /// The name.
+        name: String,
+        /// How many volumes it attaches to the node; no limit if absent.
+        allocatable: Option<VolumeNodeResources>,
+    }
+
+    /// How many volumes a driver attaches to a node.
+    pub struct VolumeNodeResources {
+        /// The number; no limit if absent.
+        count: Option<usize>,
+    }
+
+    /// A CSI driver.
+    pub struct CsiDriver {
+        /// The name.
+        metadata: ObjectMeta,
+        /// What it asks of the scheduler.
+        spec: CsiDriverSpec,
+    }
+
+    /// The spec of a CSI driver.
+    pub struct CsiDriverSpec {
+        /// Whether the scheduler is to look for free storage.
+        storage_capacity: Option<bool>,
+        /// Whether it is to avoid nodes without the driver.
+        prevent_pod_scheduling_if_missing: Option<bool>,
+    }
+
+    /// How much storage a CSI driver has left for volumes of a storage class in a part of the cluster.
+    pub struct CsiStorageCapacity {
+        /// The name.
+        metadata: ObjectMeta,
+        /// The storage class.
+        storage_class_name: String,
+        /// The labels of the nodes that can mount the volumes; no nodes if absent.
+        node_topology: Option<LabelSelector>,
+        /// How much is left.
+        capacity: Option<Quantity>,
+        /// How large a volume may be.
+        maximum_volume_size: Option<Quantity>,
+    }
+
+    /// A volume that is attached to a node, or is to be.
+    pub struct VolumeAttachment {
+        /// The name.
+        metadata: ObjectMeta,
+        /// What is attached where.
+        spec: VolumeAttachmentSpec,
+    }
+
+    /// The spec of a volume attachment.
+    pub struct VolumeAttachmentSpec {
+        /// The driver.
+        attacher: String,
+        /// The node.
+        node_name: String,
+        /// What is attached.
+        source: VolumeAttachmentSource,
+    }
+
+    /// What is attached to a node.
+    pub struct VolumeAttachmentSource {
+        /// The volume.
+        persistent_volume_name: Option<String>,
+    }
 }
 
 impl PersistentVolumeClaim {
@@ -193,136 +361,11 @@ impl PersistentVolumeClaim {
     }
 }
 
-/// A volume that claims are bound to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PersistentVolume {
-    /// Name, labels and annotations.
-    pub metadata: AnnotatedMeta,
-    /// What it is.
-    pub spec: PersistentVolumeSpec,
-    /// Whether it is free.
-    pub status: Phase,
-}
-
-/// The spec of a volume.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PersistentVolumeSpec {
-    /// How much it stores.
-    #[serde(deserialize_with = "null_is_default")]
-    pub capacity: ResourceList,
-    /// Such as `ReadWriteOnce`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub access_modes: Vec<String>,
-    /// The claim that it is bound to, or reserved for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub claim_ref: Option<ClaimReference>,
-    /// The storage class.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub storage_class_name: String,
-    /// `Filesystem` (also if absent) or `Block`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_mode: Option<String>,
-    /// The class of attributes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_attributes_class_name: Option<String>,
-    /// The nodes that can mount it; all if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_affinity: Option<VolumeNodeAffinity>,
-    /// The volume of a CSI driver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub csi: Option<CsiSource>,
-    /// A disk of Amazon.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aws_elastic_block_store: Option<UnreadVolumeSource>,
-    /// A disk of Google.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gce_persistent_disk: Option<UnreadVolumeSource>,
-    /// A disk of Azure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub azure_disk: Option<UnreadVolumeSource>,
-    /// A disk of OpenStack.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cinder: Option<UnreadVolumeSource>,
-    /// A volume of Portworx.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub portworx_volume: Option<UnreadVolumeSource>,
-}
-
-/// A reference to a claim.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ClaimReference {
-    /// The namespace.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid; empty for any.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-}
-
-/// The nodes that can mount a volume.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct VolumeNodeAffinity {
-    /// Their labels; all nodes if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<NodeSelector>,
-}
-
-/// The volume of a CSI driver.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CsiSource {
-    /// The driver.
-    pub driver: String,
-    /// The volume.
-    pub volume_handle: String,
-}
-
 impl PersistentVolume {
     /// Returns the name of the storage class: `GetPersistentVolumeClass`, k8s.io/component-helpers/storage/volume/helpers.go, release 1.37.2.
     pub fn class(&self) -> &str {
         self.metadata.annotations.get(BETA_STORAGE_CLASS).unwrap_or(&self.spec.storage_class_name)
     }
-}
-
-/// How volumes are provisioned.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StorageClass {
-    /// Name and annotations.
-    pub metadata: AnnotatedMeta,
-    /// Who provisions them.
-    pub provisioner: String,
-    /// `Immediate` (also if empty) or `WaitForFirstConsumer`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub volume_binding_mode: String,
-    /// The nodes that can mount them; all if empty.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    pub allowed_topologies: Vec<TopologySelectorTerm>,
-}
-
-/// Labels of nodes that must all have one of some values.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TopologySelectorTerm {
-    /// The labels.
-    #[serde(deserialize_with = "null_is_default")]
-    pub match_label_expressions: Vec<TopologySelectorLabelRequirement>,
-}
-
-/// A label of nodes that must have one of some values.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TopologySelectorLabelRequirement {
-    /// The label.
-    pub key: String,
-    /// The values.
-    #[serde(deserialize_with = "null_is_default")]
-    pub values: Vec<String>,
 }
 
 impl StorageClass {
@@ -348,45 +391,6 @@ impl StorageClass {
     }
 }
 
-/// The CSI drivers of a node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CsiNode {
-    /// The name of the node, and annotations.
-    pub metadata: AnnotatedMeta,
-    /// The drivers.
-    pub spec: CsiNodeSpec,
-}
-
-/// The spec of a CSINode.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeSpec {
-    /// The drivers that are registered with the kubelet.
-    #[serde(deserialize_with = "null_is_default")]
-    pub drivers: Vec<CsiNodeDriver>,
-}
-
-/// A CSI driver of a node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeDriver {
-    /// The name.
-    pub name: String,
-    /// How many volumes it attaches to the node; no limit if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocatable: Option<VolumeNodeResources>,
-}
-
-/// How many volumes a driver attaches to a node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct VolumeNodeResources {
-    /// The number; no limit if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub count: Option<usize>,
-}
-
 impl CsiNode {
     /// Returns how many volumes a driver attaches to the node, if that is limited.
     pub fn limit(&self, driver: &str) -> Option<usize> {
@@ -400,82 +404,10 @@ impl CsiNode {
     }
 }
 
-/// A CSI driver.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CsiDriver {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// What it asks of the scheduler.
-    pub spec: CsiDriverSpec,
-}
-
-/// The spec of a CSI driver.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CsiDriverSpec {
-    /// Whether the scheduler is to look for free storage.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage_capacity: Option<bool>,
-    /// Whether it is to avoid nodes without the driver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prevent_pod_scheduling_if_missing: Option<bool>,
-}
-
-/// How much storage a CSI driver has left for volumes of a storage class in a part of the cluster.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CsiStorageCapacity {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// The storage class.
-    pub storage_class_name: String,
-    /// The labels of the nodes that can mount the volumes; no nodes if absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_topology: Option<LabelSelector>,
-    /// How much is left.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Quantity>,
-    /// How large a volume may be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maximum_volume_size: Option<Quantity>,
-}
-
 impl CsiStorageCapacity {
     /// Returns how large a volume may be, if that is known: `volumeLimit`, pkg/scheduler/framework/plugins/volumebinding/binder.go,
     /// release 1.37.2.
     pub fn volume_limit(&self) -> Option<&Quantity> {
         self.maximum_volume_size.as_ref().or(self.capacity.as_ref())
     }
-}
-
-/// A volume that is attached to a node, or is to be.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct VolumeAttachment {
-    /// The name.
-    pub metadata: ObjectMeta,
-    /// What is attached where.
-    pub spec: VolumeAttachmentSpec,
-}
-
-/// The spec of a volume attachment.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct VolumeAttachmentSpec {
-    /// The driver.
-    pub attacher: String,
-    /// The node.
-    pub node_name: String,
-    /// What is attached.
-    pub source: VolumeAttachmentSource,
-}
-
-/// What is attached to a node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct VolumeAttachmentSource {
-    /// The volume.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub persistent_volume_name: Option<String>,
 }

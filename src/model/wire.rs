@@ -126,3 +126,17 @@ macro_rules! wire {
         wire!(@field [message, required] [$type] $head $name $done [$(#[$meta])*] $field = $tag, $($rest)*);
     };
 }
+
+/// Declares structs that are read and written in JSON only, one `field: Type,` per line, by the rules of [`wire!`].
+macro_rules! json_object {
+    ($( $(#[$meta:meta])* pub struct $name:ident { $( $(#[$of_field:meta])* $field:ident: $type:ty, )* } )+) => { $(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name { $(
+            $(#[$of_field])*
+            #[serde(deserialize_with = "crate::model::wire::null_is_default", skip_serializing_if = "crate::model::wire::is_default")]
+            pub $field: $type,
+        )* }
+    )+ };
+}

@@ -17,7 +17,6 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 use super::Failure;
 use super::parse::{flavor_of_type, parse_name};
 use super::session::{GlobalArgs, Session};
-use crate::cluster::live::Nameable;
 use crate::cluster::{Flavors, PodsOf, Query, Source, Wanted};
 use crate::connection::names_in_kubeconfig;
 use crate::encode::sanitize::sanitize;
@@ -25,7 +24,7 @@ use crate::error::Exit;
 use crate::io::Io;
 use crate::model::metadata::ObjectMeta;
 use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::rollout::history::histories;
 
 /// The subcommand's name.
@@ -288,21 +287,21 @@ async fn found(
     match &session.source {
         Source::Live(live) => {
             let namespace = session.namespace.as_deref();
-            let of = |named| live.names(named, namespace, ["Status"]);
+            let of = |kind| live.names(kind, None, ["Status"]);
             let with_status =
                 |rows: Vec<(String, [String; 1])>| rows.into_iter().map(|(name, [status])| (name, status));
             Ok(match value {
                 Value::DaemonSet => {
-                    let rows = live.names(Nameable::DaemonSets, namespace, ["Available", "Desired"]).await?;
+                    let rows = live.names(Kind::DaemonSets, namespace, ["Available", "Desired"]).await?;
                     rows.into_iter().map(|(name, [available, desired])| (name, counts(&available, &desired))).collect()
                 }
-                Value::Node => with_status(of(Nameable::Nodes).await?).collect(),
+                Value::Node => with_status(of(Kind::Nodes).await?).collect(),
                 Value::Pod => {
                     let (before, _) = typed.split_once('/').unwrap_or_default();
                     let namespace = before.rsplit('=').next().filter(|namespace| !namespace.is_empty());
                     undescribed(live.pod_names(namespace).await?)
                 }
-                Value::Namespace => with_status(of(Nameable::Namespaces).await?).collect(),
+                Value::Namespace => with_status(of(Kind::Namespaces).await?).collect(),
                 Value::NodeLabel => undescribed(live.node_label_keys().await?),
                 _ => BTreeMap::new(),
             })

@@ -143,7 +143,7 @@ async fn ask_admission(
     let mut found = Admission::default();
     let template = &proposed.object["spec"]["template"];
     let account = service_account(proposed);
-    if creates("Namespace", namespace) && matches!(live.namespace_exists(namespace).await?, Asked::No(_)) {
+    if creates("Namespace", namespace) && matches!(live.exists("Namespace", None, namespace).await?, Asked::No(_)) {
         // A new namespace has only this service account.
         found.refusal =
             (account != "default" && !creates("ServiceAccount", account)).then(|| account_is_missing(proposed));
@@ -162,7 +162,7 @@ async fn ask_admission(
             Asked::Unknown(message) => {
                 found.unknown.push(format!("whether the API server would admit the pods is not known: {message}"));
                 if !creates("ServiceAccount", account)
-                    && let Asked::No(_) = live.exists("ServiceAccount", namespace, account).await?
+                    && let Asked::No(_) = live.exists("ServiceAccount", Some(namespace), account).await?
                 {
                     found.refusal = Some(account_is_missing(proposed));
                 }
@@ -176,7 +176,7 @@ async fn ask_admission(
             }
             continue;
         }
-        match live.exists(need.kind, namespace, need.name).await? {
+        match live.exists(need.kind, Some(namespace), need.name).await? {
             Asked::Yes => {}
             Asked::No(_) => need.not_found(namespace, &mut found),
             Asked::Unknown(message) => need.unknown(&message, &mut found),

@@ -25,7 +25,6 @@ mod watch_event;
 mod write;
 mod writes;
 
-pub use names::Nameable;
 pub(crate) use preview::Asked;
 pub use watch::Watch;
 

@@ -20,17 +20,6 @@ const PODS: usize = 500;
 /// Number of nodes whose labels are read.
 const NODES_WITH_LABELS: usize = 200;
 
-/// Kinds whose names can be completed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nameable {
-    /// DaemonSets.
-    DaemonSets,
-    /// Nodes.
-    Nodes,
-    /// Namespaces.
-    Namespaces,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Table {
@@ -56,17 +45,11 @@ impl Live {
     /// is empty. Fails if the server does not respond with a table.
     pub async fn names<const N: usize>(
         &self,
-        named: Nameable,
+        kind: Kind,
         namespace: Option<&str>,
         columns: [&str; N],
     ) -> Result<Vec<(String, [String; N])>, ClusterError> {
-        let path = match named {
-            Nameable::DaemonSets => {
-                List { namespace: namespace.map(str::to_owned), ..List::of(Kind::DaemonSets) }.collection()
-            }
-            Nameable::Nodes => List::of(Kind::Nodes).collection(),
-            Nameable::Namespaces => "/api/v1/namespaces".to_owned(),
-        };
+        let path = List { namespace: namespace.map(str::to_owned), ..List::of(kind) }.collection();
         let table = self.table(&format!("{path}?includeObject=None&resourceVersion=0")).await?;
         let position = |column: &str| table.column_definitions.iter().position(|known| known.name == column);
         let (name, columns) = (position("Name"), columns.map(position));

@@ -133,10 +133,6 @@ impl Live {
         answer["status"]["allowed"].as_bool().filter(|_| is_it)
     }
 
-    pub(crate) async fn namespace_exists(&self, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there("Namespace", None, name).await
-    }
-
     /// Returns namespaces with a similar name, if they may be listed.
     pub(crate) async fn similar_namespaces(&self, name: &str) -> Vec<String> {
         let listed: Vec<Namespace> = self.list(List::of(Kind::Namespaces), Some).await.unwrap_or_default();
@@ -144,11 +140,7 @@ impl Live {
     }
 
     /// Asks whether an object of a kind of the core API exists.
-    pub(crate) async fn exists(&self, kind: &str, namespace: &str, name: &str) -> Result<Asked, ClusterError> {
-        self.is_there(kind, Some(namespace), name).await
-    }
-
-    async fn is_there(&self, kind: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
+    pub(crate) async fn exists(&self, kind: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
         let resource = format!("{}s", kind.to_lowercase());
         let path = list::object("v1", namespace, &resource, name);
         let error = match self.transport.get_object::<Value>(&format!("get {resource}"), &path).await {

@@ -154,11 +154,7 @@ impl From<Flavor> for Flavors {
 impl Flavors {
     /// Returns whether DaemonSets of a flavor are read.
     pub fn include(self, flavor: Flavor) -> bool {
-        match self {
-            Flavors::Apps => flavor == Flavor::Apps,
-            Flavors::Advanced => flavor == Flavor::Advanced,
-            Flavors::Any => true,
-        }
+        self == Flavors::Any || self == flavor.into()
     }
 }
 
@@ -254,7 +250,7 @@ trait Object {
 }
 
 macro_rules! objects {
-    ($($name:ident $($of:ident)?,)+) => { $(
+    ($($name:ident $(.$of:ident)?)+) => { $(
         impl Object for $name {
             fn metadata(&self) -> &ObjectMeta {
                 &self.$($of.)?metadata
@@ -263,32 +259,9 @@ macro_rules! objects {
     )+ };
 }
 
-objects!(
-    Node,
-    Pod,
-    Event,
-    Namespace,
-    LimitRange,
-    RuntimeClass,
-    PriorityClass,
-    DeviceClass,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-    PersistentVolumeClaim,
-    PersistentVolume,
-    StorageClass,
-    CsiNode,
-    CsiDriver,
-    CsiStorageCapacity,
-    VolumeAttachment,
-    Lease,
-    PodDisruptionBudget,
-    ConfigObject,
-    ResourceQuota,
-);
-
-objects!(WrittenObject, HeldPod pod, WrittenNode node,);
+objects!(Node Pod Event Namespace LimitRange RuntimeClass PriorityClass DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
+    PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment Lease PodDisruptionBudget
+    ConfigObject ResourceQuota WrittenObject HeldPod.pod WrittenNode.node);
 
 macro_rules! whole_objects {
     ($($name:ident)+) => { $(

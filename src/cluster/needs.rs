@@ -8,7 +8,7 @@ use super::{CoverageScope, PodsOf, Query, Wanted};
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is needed besides the DaemonSets and their revisions.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Needs {
     /// The nodes, and what else explains them.
     pub scope: CoverageScope,
@@ -30,8 +30,9 @@ pub(super) struct Needs {
 }
 
 /// What is needed of the cluster as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Cluster {
+    #[default]
     Nothing,
     /// The nodes, and the leases of the controller manager and the scheduler.
     Nodes,
@@ -40,8 +41,9 @@ pub(super) enum Cluster {
 }
 
 /// Which pods are needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Pods {
+    #[default]
     None,
     /// Those of the DaemonSets.
     Own,
@@ -68,17 +70,7 @@ impl Events {
 impl Query {
     /// Returns what the query needs.
     pub(super) fn needs(&self) -> Needs {
-        let none = Needs {
-            scope: CoverageScope::default(),
-            cluster: Cluster::Nothing,
-            pods: Pods::None,
-            events: Vec::new(),
-            any_owner: true,
-            whole: false,
-            budgets: false,
-            everything: false,
-            optional_timeout: None,
-        };
+        let none = Needs { any_owner: true, ..Needs::default() };
         match &self.wanted {
             Wanted::Coverage(scope) => Needs {
                 scope: scope.clone(),
@@ -124,10 +116,7 @@ impl Query {
             field_selector: format!("involvedObject.kind={about}{of}"),
         };
         let named = |name: &str| format!(",involvedObject.name={name}");
-        let daemon_sets = match self.names.as_slice() {
-            [name] => named(name),
-            _ => String::new(),
-        };
+        let daemon_sets = if let [name] = self.names.as_slice() { named(name) } else { String::new() };
         let pods = if node.is_some() { "" } else { ",type!=Normal" };
         let about_node = node.map(|node| events("Node", &named(node)));
         [events("DaemonSet", &daemon_sets), events("Pod", pods)].into_iter().chain(about_node).collect()

@@ -117,24 +117,13 @@ pub(super) trait NewestTime: Object {
     }
 }
 
-impl NewestTime for LimitRange {}
-impl NewestTime for Namespace {}
-impl NewestTime for RuntimeClass {}
-impl NewestTime for PriorityClass {}
-impl NewestTime for DeviceClass {}
-impl NewestTime for ResourceClaim {}
-impl NewestTime for ResourceClaimTemplate {}
-impl NewestTime for ResourceSlice {}
-impl NewestTime for PersistentVolumeClaim {}
-impl NewestTime for PersistentVolume {}
-impl NewestTime for StorageClass {}
-impl NewestTime for CsiNode {}
-impl NewestTime for CsiDriver {}
-impl NewestTime for CsiStorageCapacity {}
-impl NewestTime for VolumeAttachment {}
-impl NewestTime for PodDisruptionBudget {}
-impl NewestTime for ConfigObject {}
-impl NewestTime for ResourceQuota {}
+macro_rules! seldom_changed {
+    ($($name:ident)+) => { $(impl NewestTime for $name {})+ };
+}
+
+seldom_changed!(LimitRange Namespace RuntimeClass PriorityClass DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
+    PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment PodDisruptionBudget
+    ConfigObject ResourceQuota);
 
 impl NewestTime for DaemonSet {
     fn newest_times(&self) -> Times {

@@ -76,12 +76,9 @@ impl Redactor {
     /// Collects the names and the registries in a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
         let mut found = Found::default();
-        for object in snapshot.daemon_sets_of_any_flavor().map(|daemon_set| &daemon_set.object) {
-            found.collect("", object);
-        }
-        for object in snapshot.controller_revisions.iter().map(|revision| &revision.object) {
-            found.collect("", object);
-        }
+        found.collect_all(&snapshot.daemon_sets);
+        found.collect_all(&snapshot.advanced_daemon_sets);
+        found.collect_all(&snapshot.controller_revisions);
         found.collect_all(&snapshot.pods);
         found.collect_all(&snapshot.nodes);
         found.collect_all(&snapshot.events);

@@ -64,26 +64,30 @@ pub fn unknown_daemon_set_of<'a>(
     ClusterError::NotFound { resource, name, namespace, near: meant, elsewhere, instead: None }
 }
 
-/// Adds to the error for an Advanced DaemonSet that the cluster does not have OpenKruise.
-pub(super) fn without_openkruise(mut error: ClusterError) -> ClusterError {
-    if let ClusterError::NotFound { instead, .. } = &mut error {
-        let advice = "OpenKruise is not installed in this cluster; to list every DaemonSet";
-        *instead = Some(Box::new(Fix::new(advice, Command::kubectl(&["ds", "list", "-A"]))));
+/// Adds to the error for a name that does not exist what to do instead, if anything.
+fn instead(mut error: ClusterError, fix: impl FnOnce(&str, Option<&str>) -> Option<Fix>) -> ClusterError {
+    if let ClusterError::NotFound { name, namespace, instead, .. } = &mut error
+        && let Some(fix) = fix(name, namespace.as_deref())
+    {
+        *instead = Some(Box::new(fix));
     }
     error
 }
 
+/// Adds to the error for an Advanced DaemonSet that the cluster does not have OpenKruise.
+pub(super) fn without_openkruise(error: ClusterError) -> ClusterError {
+    let advice = "OpenKruise is not installed in this cluster; to list every DaemonSet";
+    instead(error, |_, _| Some(Fix::new(advice, Command::kubectl(&["ds", "list", "-A"]))))
+}
+
 /// Adds to the error for a DaemonSet that an Advanced one has this name, if so: the command does not take those.
-pub fn or_an_advanced(mut error: ClusterError, advanced: &[DaemonSet]) -> ClusterError {
-    if let ClusterError::NotFound { name, namespace, instead, .. } = &mut error
-        && let Some(meant) = advanced.iter().map(|advanced| &advanced.metadata).find(|metadata| {
-            metadata.name == *name && namespace.as_ref().is_none_or(|namespace| *namespace == metadata.namespace)
-        })
-    {
+pub fn or_an_advanced(error: ClusterError, advanced: &[DaemonSet]) -> ClusterError {
+    instead(error, |name, namespace| {
+        let mut known = advanced.iter().map(|advanced| &advanced.metadata);
+        let meant = known.find(|it| it.name == name && namespace.is_none_or(|namespace| namespace == it.namespace))?;
         let status = Command::kubectl(&["ds", "status"]).namespace(&meant.namespace).name(format!("ads/{name}"));
-        *instead = Some(Box::new(Fix::new(format!("{name} is an Advanced DaemonSet; to see its rollout"), status)));
-    }
-    error
+        Some(Fix::new(format!("{name} is an Advanced DaemonSet; to see its rollout"), status))
+    })
 }
 
 /// Returns whether a pod is on a node or targets it: if so, the node has existed.
@@ -98,27 +102,20 @@ pub fn unknown_node<'a>(name: &str, existing: impl IntoIterator<Item = &'a str>)
 }
 
 /// Adds to the error for a DaemonSet that a node has this name.
-pub fn is_a_node(mut error: ClusterError) -> ClusterError {
-    if let ClusterError::NotFound { name, instead, .. } = &mut error {
-        let coverage = Command::kubectl(&["ds", "coverage"]).flag("--node", name.as_str());
-        *instead =
-            Some(Box::new(Fix::new(format!("{name} is a node; to see which DaemonSets it should run"), coverage)));
-    }
-    error
+pub fn is_a_node(error: ClusterError) -> ClusterError {
+    instead(error, |name, _| {
+        let coverage = Command::kubectl(&["ds", "coverage"]).flag("--node", name);
+        Some(Fix::new(format!("{name} is a node; to see which DaemonSets it should run"), coverage))
+    })
 }
 
 /// Adds to the error for a node that a DaemonSet has this name, if so.
-pub fn or_a_daemon_set<'a>(
-    mut error: ClusterError,
-    existing: impl IntoIterator<Item = &'a ObjectMeta>,
-) -> ClusterError {
-    if let ClusterError::NotFound { name, instead, .. } = &mut error
-        && let Some(found) = existing.into_iter().find(|existing| existing.name == *name)
-    {
-        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.namespace).name(name.as_str());
-        *instead = Some(Box::new(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage)));
-    }
-    error
+pub fn or_a_daemon_set<'a>(error: ClusterError, existing: impl IntoIterator<Item = &'a ObjectMeta>) -> ClusterError {
+    instead(error, |name, _| {
+        let found = existing.into_iter().find(|existing| existing.name == name)?;
+        let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&found.namespace).name(name);
+        Some(Fix::new(format!("{name} is a DaemonSet; to see its nodes"), coverage))
+    })
 }
 
 /// Returns the names in a query that no DaemonSet in its namespace has. Fails if the query has a single name, which is unknown.
@@ -147,16 +144,13 @@ pub fn unknown_names<'a>(
 ///
 /// The name itself is excluded. A name is similar if at most a third of its letters differ, or if one name contains the other.
 pub fn near<'a>(wanted: &str, existing: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut near: Vec<(usize, &str)> = existing
-        .into_iter()
-        .filter(|name| !name.is_empty() && *name != wanted)
-        .filter_map(|name| {
-            let distance = strsim::osa_distance(wanted, name);
-            let letters = wanted.chars().count().max(name.chars().count());
-            let part = wanted.len() >= 3 && name.len() >= 3 && (name.contains(wanted) || wanted.contains(name));
-            (distance * 3 <= letters || part).then_some((distance, name))
-        })
-        .collect();
+    let near = existing.into_iter().filter(|name| !name.is_empty() && *name != wanted).filter_map(|name| {
+        let distance = strsim::osa_distance(wanted, name);
+        let letters = wanted.chars().count().max(name.chars().count());
+        let part = wanted.len() >= 3 && name.len() >= 3 && (name.contains(wanted) || wanted.contains(name));
+        (distance * 3 <= letters || part).then_some((distance, name))
+    });
+    let mut near: Vec<(usize, &str)> = near.collect();
     near.sort_unstable();
     near.dedup();
     near.into_iter().take(OFFERED).map(|(_, name)| name.to_owned()).collect()

@@ -5,12 +5,11 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use kubectl_ds::commands;
 use kubectl_ds::error::Exit;
 use kubectl_ds::interrupt::Interrupt;
 use kubectl_ds::io::{Io, Unfailing, is_unicode};
-use kubectl_ds::process;
 use kubectl_ds::report::fix::PROGRAM;
+use kubectl_ds::{commands, process};
 
 fn main() -> ExitCode {
     let exit = process::run(command).unwrap_or_else(|error| {

@@ -144,30 +144,19 @@ trait RunCommand {
 }
 
 /// Why a command ended without its answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// It failed for this reason.
-    Error(CommandError),
-    /// Its output could not be written.
-    Output(io::Error),
-}
-
-impl From<CommandError> for Failure {
-    fn from(error: CommandError) -> Self {
-        Failure::Error(error)
-    }
+    #[error(transparent)]
+    Error(#[from] CommandError),
+    /// Its output could not be written: commands do not use files directly.
+    #[error(transparent)]
+    Output(#[from] io::Error),
 }
 
 impl From<ClusterError> for Failure {
     fn from(error: ClusterError) -> Self {
         Failure::Error(error.into())
-    }
-}
-
-/// Commands do not use files directly: an I/O error is about their output.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Failure::Output(error)
     }
 }
 

@@ -313,7 +313,7 @@ pub(super) async fn open(
     is_dry_run: bool,
     io: &Io<'_>,
 ) -> Result<Session, Failure> {
-    if target.has_all_namespaces() {
+    if target.all_namespaces {
         let error = CommandError::usage("--all-namespaces cannot be given: a change is made to one DaemonSet");
         return Err(error.hint("to choose its namespace, use -n").into());
     }

@@ -106,7 +106,7 @@ impl RunCommand for CompareArgs {
         }
         let session_before = target_before.open(namespace.clone(), &names, io).await?;
         let session = target.open(namespace, &names, io).await?;
-        let headroom = target.has_whole_fleet() && names.is_empty();
+        let headroom = target.all_namespaces && target.selector.is_none() && names.is_empty();
         let mut asked = Asked { session: &session, names, before: Snapshot::default(), accept, headroom };
         asked.before = asked.read(&session_before, io).await?;
         if asked.names.is_empty() && asked.before.daemon_sets.is_empty() {

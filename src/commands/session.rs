@@ -75,7 +75,7 @@ pub struct GlobalArgs {
     namespace: Option<String>,
     /// If present, across all namespaces
     #[arg(short = 'A', long, global = true)]
-    all_namespaces: bool,
+    pub(super) all_namespaces: bool,
     /// Selector (label query) of DaemonSets, such as `app=agent,tier!=test`
     #[arg(short = 'l', long, global = true, value_name = "SELECTOR")]
     pub(super) selector: Option<String>,
@@ -155,11 +155,6 @@ impl GlobalArgs {
         self.selector.iter().fold(command, |command, selector| command.flag("-l", selector))
     }
 
-    /// Returns whether all namespaces are requested.
-    pub(super) fn has_all_namespaces(&self) -> bool {
-        self.all_namespaces
-    }
-
     /// Returns whether a namespace is given.
     pub(super) fn has_namespace(&self) -> bool {
         self.namespace.as_ref().is_some_and(|namespace| !namespace.is_empty())
@@ -215,11 +210,6 @@ impl GlobalArgs {
     /// Returns the flags for a dump instead of the source that they specify, to which alone `--now` applies.
     pub(super) fn with_dump(&self, path: &str) -> GlobalArgs {
         GlobalArgs { from: vec![path.to_owned()], now: None, ..self.clone() }
-    }
-
-    /// Returns whether all DaemonSets of a cluster are requested.
-    pub(super) fn has_whole_fleet(&self) -> bool {
-        self.all_namespaces && self.selector.is_none()
     }
 
     /// Tells whether a dump is read instead of a cluster.

@@ -33,10 +33,11 @@ impl Output {
     }
 }
 
-/// Parses the value of `-o`, limited to the given formats.
-pub(super) fn formats(offered: &[Output]) -> impl TypedValueParser<Value = Output> + use<> {
-    PossibleValuesParser::new(offered.iter().filter_map(Output::to_possible_value))
-        .try_map(|name| Output::from_str(&name, false))
+/// Parses the value of a flag that takes only some of its type, such as the formats of `-o`.
+pub(super) fn formats<T: ValueEnum + Send + Sync + 'static>(
+    offered: &[T],
+) -> impl TypedValueParser<Value = T> + use<T> {
+    PossibleValuesParser::new(offered.iter().filter_map(T::to_possible_value)).try_map(|name| T::from_str(&name, false))
 }
 
 /// Prints a report as data or names if requested, or else as the text that is written on a page.
@@ -62,10 +63,7 @@ pub fn print_data(
     view: &View,
     out: &mut dyn Write,
 ) -> Result<bool, Failure> {
-    match output.is_some_and(Output::is_data) {
-        true => print_value(output, &complete(report, view), out),
-        false => Ok(false),
-    }
+    if output.is_some_and(Output::is_data) { print_value(output, &complete(report, view), out) } else { Ok(false) }
 }
 
 /// Prints a value that is not a report as data, if requested, and returns whether it did.

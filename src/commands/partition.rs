@@ -14,7 +14,7 @@ use super::hold_trial::held_at;
 use super::not_applied::not_shown;
 use super::out_after_change::OutAfterChange;
 use super::parse::Named;
-use super::partition_args::{PartitionArgs, PartitionDryRun};
+use super::partition_args::PartitionArgs;
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{older, unanswered};
 use super::partition_run::{Run, RunClock, repeat};
@@ -108,7 +108,7 @@ impl RunCommand for PartitionArgs {
         let (named, request) = self.resolve(io)?;
         let PartitionArgs { filename, yes, progress, output, as_job, .. } = self;
         // What is printed changes nothing.
-        let dry_run = self.dry_run == PartitionDryRun::Client || as_job.is_some();
+        let dry_run = self.dry_run == DryRun::Client || as_job.is_some();
         if !dry_run {
             check_writable(io)?;
         }

@@ -1,7 +1,8 @@
 //! The flags of `partition`, and what they mean.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::change_args::DryRun;
 use super::gate_args::{GateArgs, name_of_run};
 use super::output::{Output, formats};
 use super::parse::{Named, parse_name, parse_revision_number, parse_selector};
@@ -102,9 +103,10 @@ pub struct PartitionArgs {
     #[arg(long)]
     force: bool,
     /// Show the plan without sending it
-    #[arg(long, value_name = "HOW", value_enum, num_args = 0..=1, require_equals = true)]
-    #[arg(default_value_t, default_missing_value = "client", hide_default_value = true)]
-    pub(super) dry_run: PartitionDryRun,
+    // A stage cannot be tried out on the server.
+    #[arg(long, value_name = "HOW", value_parser = formats(&[DryRun::Off, DryRun::Client]), num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "none", default_missing_value = "client", hide_default_value = true)]
+    pub(super) dry_run: DryRun,
     /// Do not ask before a stage that may do harm.
     ///
     /// Only a terminal is asked.
@@ -119,15 +121,6 @@ pub struct PartitionArgs {
     /// Output format. One of: (json)
     #[arg(short, long, value_name = "FORMAT", value_parser = formats(&[Output::Json]), hide_possible_values = true)]
     pub(super) output: Option<Output>,
-}
-
-/// What `--dry-run` takes: a stage cannot be tried out on the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(super) enum PartitionDryRun {
-    #[default]
-    #[value(name = "none")]
-    Off,
-    Client,
 }
 
 impl PartitionArgs {

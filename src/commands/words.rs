@@ -42,84 +42,56 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     }
 }
 
-/// A word of kubectl or another tool, and the equivalent here; `{}` is replaced by the name of this program.
-struct OfOthers {
-    words: &'static [&'static str],
-    /// The intended command, if any.
-    meant: Option<&'static str>,
-    /// Other options, or what to use instead.
-    rest: &'static str,
-}
-
-/// Words that users of kubectl or another tool may type.
-const OF_OTHERS: &[OfOthers] = &[
-    OfOthers { words: &["ls"], meant: Some("list"), rest: "" },
-    OfOthers {
-        words: &["get"],
-        meant: Some("list"),
-        rest: "`{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
-    },
-    OfOthers { words: &["describe", "why"], meant: Some("coverage"), rest: "" },
-    OfOthers { words: &["watch"], meant: Some("status -w"), rest: "`{} list` takes -w, too" },
-    OfOthers { words: &["wait"], meant: Some("status -w"), rest: "" },
-    OfOthers { words: &["rollback", "revert"], meant: Some("undo"), rest: "" },
-    OfOthers {
-        words: &["nodes", "node"],
-        meant: Some("coverage"),
-        rest: "It takes --node NODE, and --nodes for a row per node",
-    },
-    OfOthers { words: &["log"], meant: Some("logs"), rest: "" },
-    OfOthers { words: &["fix", "repair"], meant: Some("status"), rest: "It says what to do" },
-    OfOthers { words: &["hold", "stop", "freeze"], meant: Some("pause"), rest: "" },
-    OfOthers { words: &["continue", "unpause"], meant: Some("resume"), rest: "" },
-    OfOthers {
-        words: &["diff"],
-        meant: Some("history --diff"),
-        rest: "`{} preview -f FILE` shows what a manifest changes",
-    },
-    OfOthers {
-        words: &["events"],
-        meant: Some("changes"),
-        rest: "`kubectl events --for daemonset/NAME` has the events of a DaemonSet itself",
-    },
-    OfOthers { words: &["top"], meant: Some("overhead"), rest: "What pods use is in `kubectl top pods`" },
-    OfOthers {
-        words: &["drain", "cordon", "uncordon"],
-        meant: None,
-        rest: "use kubectl; `{} coverage --node NODE` shows which DaemonSets have pods there",
-    },
-    OfOthers {
-        words: &["scale", "autoscale"],
-        meant: None,
-        rest: "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
+/// Words that users of kubectl or another tool may type, the command that they mean, if any, and other options, or what to
+/// use instead; `{}` is replaced by the name of this program.
+const OF_OTHERS: &[(&[&str], Option<&str>, &str)] = &[
+    (&["ls"], Some("list"), ""),
+    (
+        &["get"],
+        Some("list"),
+        "`{} history NAME --revision live -o yaml` has the template of a DaemonSet, `kubectl get ds` the object",
+    ),
+    (&["describe", "why"], Some("coverage"), ""),
+    (&["watch"], Some("status -w"), "`{} list` takes -w, too"),
+    (&["wait"], Some("status -w"), ""),
+    (&["rollback", "revert"], Some("undo"), ""),
+    (&["nodes", "node"], Some("coverage"), "It takes --node NODE, and --nodes for a row per node"),
+    (&["log"], Some("logs"), ""),
+    (&["fix", "repair"], Some("status"), "It says what to do"),
+    (&["hold", "stop", "freeze"], Some("pause"), ""),
+    (&["continue", "unpause"], Some("resume"), ""),
+    (&["diff"], Some("history --diff"), "`{} preview -f FILE` shows what a manifest changes"),
+    (&["events"], Some("changes"), "`kubectl events --for daemonset/NAME` has the events of a DaemonSet itself"),
+    (&["top"], Some("overhead"), "What pods use is in `kubectl top pods`"),
+    (
+        &["drain", "cordon", "uncordon"],
+        None,
+        "use kubectl; `{} coverage --node NODE` shows which DaemonSets have pods there",
+    ),
+    (
+        &["scale", "autoscale"],
+        None,
+        "a DaemonSet has no replicas; it runs one pod on each eligible node, which `{} coverage NAME` shows; nodeSelector and \
                tolerations of its template decide which those are",
-    },
-    OfOthers {
-        words: &["delete"],
-        meant: None,
-        rest: "use kubectl, which deletes a pod as well as a DaemonSet; to have all pods replaced, `{} restart`",
-    },
-    OfOthers {
-        words: &["edit", "patch", "replace"],
-        meant: None,
-        rest: "use kubectl; for the update strategy, `{} set`",
-    },
-    OfOthers {
-        words: &["apply", "create"],
-        meant: None,
-        rest: "use kubectl; `{} preview -f FILE` shows before what a manifest changes",
-    },
-    OfOthers {
-        words: &["exec", "attach", "debug", "port-forward", "cp"],
-        meant: None,
-        rest: "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
-    },
-    OfOthers { words: &["options"], meant: None, rest: "`{} --help` lists the flags of every command" },
-    OfOthers {
-        words: &["annotate", "label", "taint"],
-        meant: None,
-        rest: "use kubectl; `{} preview --if` shows before what a label or a taint changes",
-    },
+    ),
+    (
+        &["delete"],
+        None,
+        "use kubectl, which deletes a pod as well as a DaemonSet; to have all pods replaced, `{} restart`",
+    ),
+    (&["edit", "patch", "replace"], None, "use kubectl; for the update strategy, `{} set`"),
+    (&["apply", "create"], None, "use kubectl; `{} preview -f FILE` shows before what a manifest changes"),
+    (
+        &["exec", "attach", "debug", "port-forward", "cp"],
+        None,
+        "use kubectl; `{} pod NAME --node NODE` has the name of the pod",
+    ),
+    (&["options"], None, "`{} --help` lists the flags of every command"),
+    (
+        &["annotate", "label", "taint"],
+        None,
+        "use kubectl; `{} preview --if` shows before what a label or a taint changes",
+    ),
 ];
 
 /// Flags that users may pass to a command that has another one for it, or needs none.
@@ -159,7 +131,7 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
         rest.remove(places[index]);
         rest
     };
-    let (given, hint) = match OF_OTHERS.iter().find(|known| known.words.contains(&first)) {
+    let (given, hint) = match OF_OTHERS.iter().find(|(words, ..)| words.contains(&first)) {
         _ if first == "rollout" => {
             let verbs = ["undo", "status", "history", "restart", "pause", "resume"];
             let verb = verbs.into_iter().find(|known| *known == second)?;
@@ -169,13 +141,13 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
             let hint = "use kubectl; `{} coverage NAME --nodes` has a row for each node, with its pod";
             (format!("{first} {second}"), hint.replace("{}", program))
         }
-        Some(known) => {
+        Some((_, command, rest)) => {
             // A flag in it may take the next word as its value.
-            let meant = known.meant.map(|command| match places.len() == 1 || !command.contains("--") {
+            let meant = command.map(|command| match places.len() == 1 || !command.contains("--") {
                 true => meant(command, arguments),
                 false => format!("did you mean `{program} {command}`?"),
             });
-            let rest = (!known.rest.is_empty()).then(|| known.rest.replace("{}", program));
+            let rest = (!rest.is_empty()).then(|| rest.replace("{}", program));
             (first.to_owned(), meant.into_iter().chain(rest).collect::<Vec<_>>().join(" "))
         }
         None if is_type => return None,
@@ -243,22 +215,17 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
         |hint: String| Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")));
     let root = super::command();
     let name = subcommand(arguments);
-    if name.as_deref() == Some("coverage") {
-        match given.as_str() {
-            "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
-                let command = as_command("preview", arguments);
-                return unknown(format!("a change is previewed by\n    {program} {command}"));
-            }
-            "--logs" => {
-                let command = as_command("logs", arguments);
-                return unknown(format!("what pods have logged is shown by\n    {program} {command}"));
-            }
-            "--stale-config" => {
-                let command = as_command("status", arguments);
-                return unknown(format!("of one DaemonSet that is shown by\n    {program} {command}"));
-            }
-            _ => {}
+    let shown_by = match given.as_str() {
+        _ if name.as_deref() != Some("coverage") => None,
+        "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
+            Some(("a change is previewed", "preview"))
         }
+        "--logs" => Some(("what pods have logged is shown", "logs")),
+        "--stale-config" => Some(("of one DaemonSet that is shown", "status")),
+        _ => None,
+    };
+    if let Some((what, command)) = shown_by {
+        return unknown(format!("{what} by\n    {program} {}", as_command(command, arguments)));
     }
     let is_it = |(command, flags, _): &&(&str, &[&str], &str)| {
         name.as_deref() == Some(*command) && flags.contains(&given.as_str())

@@ -4,42 +4,30 @@ use std::fmt::Display;
 
 use owo_colors::OwoColorize;
 
-/// Needs attention.
-pub fn problem(text: impl Display) -> String {
-    text.red().to_string()
+macro_rules! styles {
+    ($($(#[doc = $doc:literal])+ $name:ident $(.$style:ident())*;)+) => { $(
+        $(#[doc = $doc])+
+        pub fn $name(text: impl Display) -> String {
+            text$(.$style())*.to_string()
+        }
+    )+ };
 }
 
-/// In progress.
-pub fn in_progress(text: impl Display) -> String {
-    text.yellow().to_string()
-}
-
-/// Healthy.
-pub fn healthy(text: impl Display) -> String {
-    text.green().to_string()
-}
-
-/// Context.
-pub fn context(text: impl Display) -> String {
-    text.dimmed().to_string()
-}
-
-/// The summary.
-pub fn summary(text: impl Display) -> String {
-    text.bold().to_string()
-}
-
-/// No style.
-pub fn plain(text: impl Display) -> String {
-    text.to_string()
-}
-
-/// A removed word within a removed line.
-pub fn removed_word(text: impl Display) -> String {
-    text.red().bold().reversed().to_string()
-}
-
-/// An added word within an added line.
-pub fn added_word(text: impl Display) -> String {
-    text.green().bold().reversed().to_string()
+styles! {
+    /// Needs attention.
+    problem.red();
+    /// In progress.
+    in_progress.yellow();
+    /// Healthy.
+    healthy.green();
+    /// Context.
+    context.dimmed();
+    /// The summary.
+    summary.bold();
+    /// No style.
+    plain;
+    /// A removed word within a removed line.
+    removed_word.red().bold().reversed();
+    /// An added word within an added line.
+    added_word.green().bold().reversed();
 }

@@ -30,20 +30,53 @@ fn is_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// `IsDNS1123Label`.
-pub(super) fn label(text: &str) -> Option<&'static str> {
-    unless(
-        is_dns_label(text),
-        "must consist of at most 63 lower case alphanumeric characters or '-', and start and end with an alphanumeric character",
-    )
+macro_rules! formats {
+    ($($(#[doc = $doc:literal])+ $name:ident($text:ident): $holds:expr, $message:literal;)+) => { $(
+        $(#[doc = $doc])+
+        pub(super) fn $name($text: &str) -> Option<&'static str> {
+            unless($holds, $message)
+        }
+    )+ };
 }
 
-/// `IsDNS1123Subdomain`.
-pub(super) fn subdomain(text: &str) -> Option<&'static str> {
-    unless(
-        is_dns_subdomain(text),
-        "must consist of lower case alphanumeric characters, '-' or '.', and start and end with an alphanumeric character",
-    )
+formats! {
+    /// `IsDNS1123Label`.
+    label(text): is_dns_label(text),
+        "must consist of at most 63 lower case alphanumeric characters or '-', and start and end with an alphanumeric character";
+    /// `IsDNS1123Subdomain`.
+    subdomain(text): is_dns_subdomain(text),
+        "must consist of lower case alphanumeric characters, '-' or '.', and start and end with an alphanumeric character";
+    /// `IsLabelKey`, which is also `IsQualifiedName`.
+    qualified_name(text): is_label_key(text),
+        "must consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric character, \
+         with an optional DNS subdomain prefix and '/'";
+    /// `IsLabelValue`.
+    label_value(text): is_label_value(text),
+        "must be empty or consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric \
+         character";
+    /// `IsValidPortName`.
+    port_name(text): text.len() <= 15 && text.bytes().any(|byte| byte.is_ascii_lowercase())
+        && is_bounded(text, is_lower, b"-") && !text.contains("--"),
+        "must consist of at most 15 lower case alphanumeric characters or single hyphens, contain a letter, and not begin or end \
+         with a hyphen";
+    /// `IsRelaxedEnvVarName`.
+    variable(text): !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'='),
+        "must consist only of printable ASCII characters other than '='";
+    /// `IsHTTPHeaderName`.
+    header_name(text): !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+        "must consist of alphanumeric characters or '-'";
+    /// `validatePathNoBacksteps`, pkg/apis/core/validation/validation.go.
+    without_parent_directory(text): text.split('/').all(|part| part != ".."),
+        "must not contain '..'";
+    /// The path check of `validateNFSVolumeSource`, pkg/apis/core/validation/validation.go.
+    absolute_path(text): text.starts_with('/'),
+        "must be an absolute path";
+    /// `IsValidSysctlName`, pkg/apis/core/validation/validation.go.
+    sysctl(text): text.len() <= 253 && text.split(['.', '/']).all(|part| is_bounded(part, is_lower, b"-_")),
+        "must be the name of a sysctl: segments of lower case alphanumeric characters, '-' or '_', separated by '.' or '/'";
+    /// `ValidateAppArmorProfileFormat`, pkg/apis/core/validation/validation.go.
+    app_armor_profile(text): matches!(text, "" | "runtime/default" | "unconfined") || text.starts_with("localhost/"),
+        "invalid AppArmor profile name";
 }
 
 /// `NameIsDNSSubdomain` for a prefix: `maskTrailingDash`, pkg/api/validation/generic.go.
@@ -66,42 +99,6 @@ pub(super) fn search_domain(text: &str) -> Option<&'static str> {
     )
 }
 
-/// `IsLabelKey`, which is also `IsQualifiedName`.
-pub(super) fn qualified_name(text: &str) -> Option<&'static str> {
-    unless(
-        is_label_key(text),
-        "must consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric character, \
-         with an optional DNS subdomain prefix and '/'",
-    )
-}
-
-/// `IsLabelValue`.
-pub(super) fn label_value(text: &str) -> Option<&'static str> {
-    unless(
-        is_label_value(text),
-        "must be empty or consist of at most 63 alphanumeric characters, '-', '_' or '.', and start and end with an alphanumeric \
-         character",
-    )
-}
-
-/// `IsValidPortName`.
-pub(super) fn port_name(text: &str) -> Option<&'static str> {
-    let has_letter = text.bytes().any(|byte| byte.is_ascii_lowercase());
-    unless(
-        text.len() <= 15 && has_letter && is_bounded(text, is_lower, b"-") && !text.contains("--"),
-        "must consist of at most 15 lower case alphanumeric characters or single hyphens, contain a letter, and not begin or end \
-         with a hyphen",
-    )
-}
-
-/// `IsRelaxedEnvVarName`.
-pub(super) fn variable(text: &str) -> Option<&'static str> {
-    unless(
-        !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'='),
-        "must consist only of printable ASCII characters other than '='",
-    )
-}
-
 /// `IsConfigMapKey`.
 pub(super) fn config_key(text: &str) -> Option<&'static str> {
     let is_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -110,12 +107,6 @@ pub(super) fn config_key(text: &str) -> Option<&'static str> {
         holds && text != "." && !text.starts_with(".."),
         "must consist of alphanumeric characters, '-', '_' or '.', and not be '.' or start with '..'",
     )
-}
-
-/// `IsHTTPHeaderName`.
-pub(super) fn header_name(text: &str) -> Option<&'static str> {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    unless(!text.is_empty() && text.bytes().all(is_name), "must consist of alphanumeric characters or '-'")
 }
 
 /// `IsValidIPForLegacyField` with `StrictIPCIDRValidation`, pkg/util/validation/ip.go.
@@ -127,11 +118,6 @@ pub(super) fn ip(text: &str) -> Option<&'static str> {
     )
 }
 
-/// `validatePathNoBacksteps`, pkg/apis/core/validation/validation.go.
-pub(super) fn without_parent_directory(text: &str) -> Option<&'static str> {
-    unless(text.split('/').all(|part| part != ".."), "must not contain '..'")
-}
-
 /// `validateLocalDescendingPath`, pkg/apis/core/validation/validation.go.
 pub(super) fn descending_path(text: &str) -> Option<&'static str> {
     unless(!text.starts_with('/'), "must be a relative path").or_else(|| without_parent_directory(text))
@@ -140,11 +126,6 @@ pub(super) fn descending_path(text: &str) -> Option<&'static str> {
 /// `ValidateLocalNonReservedPath`, pkg/apis/core/validation/validation.go.
 pub(super) fn free_path(text: &str) -> Option<&'static str> {
     descending_path(text).or_else(|| unless(!text.starts_with(".."), "must not start with '..'"))
-}
-
-/// The path check of `validateNFSVolumeSource`, pkg/apis/core/validation/validation.go.
-pub(super) fn absolute_path(text: &str) -> Option<&'static str> {
-    unless(text.starts_with('/'), "must be an absolute path")
 }
 
 /// `ValidateCSIDriverName`, pkg/apis/core/validation/validation.go.
@@ -185,14 +166,6 @@ fn is_iqn(text: &str) -> bool {
         && authority.bytes().all(is_authority)
         && !name.is_empty()
         && !name.contains([',', ';', '*', '&', '$', '|', '\t', '\n', '\u{c}', '\r', ' '])
-}
-
-/// `IsValidSysctlName`, pkg/apis/core/validation/validation.go.
-pub(super) fn sysctl(text: &str) -> Option<&'static str> {
-    unless(
-        text.len() <= 253 && text.split(['.', '/']).all(|part| is_bounded(part, is_lower, b"-_")),
-        "must be the name of a sysctl: segments of lower case alphanumeric characters, '-' or '_', separated by '.' or '/'",
-    )
 }
 
 /// `ValidateSignerName`, pkg/apis/core/validation/names.go.
@@ -241,12 +214,6 @@ pub(super) fn windows_user(text: &str) -> Option<&'static str> {
         !has_control && is_user && domain.is_none_or(is_domain),
         "must be a user name, with an optional domain and a backslash before it",
     )
-}
-
-/// `ValidateAppArmorProfileFormat`, pkg/apis/core/validation/validation.go.
-pub(super) fn app_armor_profile(text: &str) -> Option<&'static str> {
-    let holds = matches!(text, "" | "runtime/default" | "unconfined") || text.starts_with("localhost/");
-    unless(holds, "invalid AppArmor profile name")
 }
 
 /// `ValidateSeccompProfile`, pkg/apis/core/validation/validation.go.

@@ -17,7 +17,6 @@ use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::coverage::preview::{PreviewOptions, Proposed, preview};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
-use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
@@ -29,7 +28,7 @@ use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::Warning;
 use crate::report::preview::Preview;
-use crate::rollout::change_warnings::controller_down_warnings;
+use crate::rollout::change_warnings::down_warnings;
 use crate::rollout::forecast;
 use crate::rollout::replacement_warnings::{Replacement, replacement_warnings};
 use crate::rollout::situation::Situation;
@@ -291,7 +290,7 @@ fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) 
 /// Warns about reasons that make a change ineffective, and about its effect on the pods of the existing DaemonSet.
 fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool, snapshot: &Snapshot) -> Vec<Warning> {
     let index = Index::new(snapshot);
-    let Some(live) = live else { return controller_down_warnings(&Facts::new(&index, after)).collect() };
+    let Some(live) = live else { return down_warnings(&Situation::new(&index, after)) };
     if is_same_template && after.spec.update_strategy == live.spec.update_strategy {
         // There is no new rollout.
         return Vec::new();
@@ -304,5 +303,5 @@ fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool,
     let standstill = forecast::standstill(&before, &then, hash, is_same_template);
     let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
     let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
-    controller_down_warnings(&before).chain(blocks).chain(replaced).collect()
+    down_warnings(&before).into_iter().chain(blocks).chain(replaced).collect()
 }

@@ -7,8 +7,10 @@ use crate::model::snapshot::{Lease, Snapshot};
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 
-/// How many seconds after its expiration a lease's holder counts as down.
-const LEASE_SLACK: i64 = 45;
+/// How many times its duration a lease is not renewed until its holder counts as down: another one takes over one duration after the
+/// last renewal, and one that was restarted one duration after it has seen the lease (`tryAcquireOrRenew`,
+/// client-go/tools/leaderelection/leaderelection.go, release 0.37.2).
+const MISSED: i64 = 2;
 
 /// The most pods that the controller creates in one sync.
 ///
@@ -115,7 +117,7 @@ fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
     let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.earlier_now()) > duration + LEASE_SLACK).then_some(renewed)
+    (seconds_between(renewed, snapshot.earlier_now()) > MISSED * duration).then_some(renewed)
 }
 
 #[cfg(test)]
@@ -139,9 +141,9 @@ mod tests {
             (controller.silent_since(&snapshot).is_some(), scheduler_silent_since(&snapshot).is_some())
         };
         let of = Controller::Kubernetes;
-        assert_eq!(silent(of, "11:59:00", "11:00:00"), (false, true));
-        assert_eq!(silent(of, "11:58:59", "11:59:00"), (true, false));
-        assert_eq!(silent(Controller::Kruise, "11:00:00", "11:58:59"), (false, true));
+        assert_eq!(silent(of, "11:59:30", "11:00:00"), (false, true));
+        assert_eq!(silent(of, "11:59:29", "11:59:30"), (true, false));
+        assert_eq!(silent(Controller::Kruise, "11:00:00", "11:59:29"), (false, true));
     }
 
     #[test]

@@ -4,12 +4,14 @@ use super::page::Page;
 use super::style;
 use super::text::{columns, count};
 use crate::report::age::{format_age, seconds_between};
-use crate::report::plan::{Attempt, Backoff, ChangePlan, Obstacle};
+use crate::report::plan::{Attempt, Backoff, ChangePlan, Obstacle, WarningCode};
 
 /// Writes what is backing off, one line per kind of attempt and obstacle to deleting the pods, and how to replace some.
 pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.backoffs.is_empty() {
-        page.paragraph("nothing is known to back off", style::context);
+        let is_down = plan.warnings.iter().any(|warning| warning.code == WarningCode::ControllerDown);
+        let tries = if is_down { "the controller tries nothing until it runs" } else { "nothing is known to back off" };
+        page.paragraph(tries, style::context);
     }
     let mut rest: Vec<&Backoff> = plan.backoffs.iter().collect();
     while let Some(first) = rest.first().copied() {

@@ -174,29 +174,21 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
-/// Warns if nothing will act on a change: because of a deletion, or because the controller or the scheduler seems to be down.
-pub(crate) fn controller_down_warnings(facts: &Facts<'_>) -> impl Iterator<Item = Warning> {
-    let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, facts.now())));
-    let down = facts.controller_silent_since().map(|since| {
+/// Warns if nothing will act on a change: because of a deletion, because the controller or the scheduler seems to be down, or because
+/// pods wait for the scheduler although its lease has not expired yet.
+pub(crate) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
+    let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, before.now())));
+    let down = before.controller_silent_since().map(|since| {
         let message = format!(
             "{} seems to be down{}: until it runs, no pod is created or replaced",
-            facts.controller.program(),
+            before.controller.program(),
             ago(since)
         );
-        Warning { fix: Some(facts.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
+        Warning { fix: Some(before.controller.check()), ..Warning::new(WarningCode::ControllerDown, message) }
     });
-    let unscheduled = facts.scheduler_silent_since().map(|since| scheduler_down(&ago(since)));
-    deleting(facts).into_iter().chain(down).chain(unscheduled)
-}
-
-/// Warns like [`controller_down_warnings`], and of a scheduler that pods wait for although its lease has not expired yet.
-pub(super) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = controller_down_warnings(before).collect();
-    let is_known = warnings.iter().any(|warning| warning.code == WarningCode::SchedulerDown);
-    if !is_known && waits_for_scheduler(before) {
-        warnings.push(scheduler_down(""));
-    }
-    warnings
+    let unscheduled = before.scheduler_silent_since().map(|since| scheduler_down(&ago(since)));
+    let unscheduled = unscheduled.or_else(|| waits_for_scheduler(before).then(|| scheduler_down("")));
+    deleting(before).into_iter().chain(down).chain(unscheduled).collect()
 }
 
 /// The grace period of a busy scheduler, in seconds.
@@ -222,12 +214,12 @@ fn scheduler_down(why: &str) -> Warning {
 
 /// Returns why failing gates prove nothing about the revision, and a rollback would not progress either: the controller
 /// is down, or no scheduler handles the new pods.
-pub(crate) fn controller_down_warning(facts: &Facts<'_>, failures: &[GateFailure]) -> Option<Warning> {
+pub(crate) fn controller_down_warning(before: &Situation<'_>, failures: &[GateFailure]) -> Option<Warning> {
     let is_unseen = |failure: &GateFailure| failure.reason == Some(ReasonCode::SchedulerSilent);
-    let is_unscheduled = is_default_scheduler(&facts.daemon_set.spec.template.spec.scheduler_name)
+    let is_unscheduled = is_default_scheduler(&before.daemon_set.spec.template.spec.scheduler_name)
         && !failures.is_empty()
         && failures.iter().all(is_unseen);
-    controller_down_warnings(facts).next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
+    down_warnings(before).into_iter().next().or_else(|| is_unscheduled.then(|| scheduler_down("")))
 }
 
 /// Warns if the DaemonSet or its namespace is being deleted.
@@ -361,7 +353,6 @@ mod tests {
 
     use super::{Written, controller_down_warning, holder, last_applied, managers, obstacles};
     use crate::coverage::test_support::{at, world};
-    use crate::facts::Facts;
     use crate::facts::index::Index;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::int_or_percent::IntOrPercent;
@@ -598,7 +589,7 @@ mod tests {
             let snapshot = without(down, scheduler);
             let failures: Vec<GateFailure> = reasons.iter().copied().map(failure).collect();
             let index = Index::new(&snapshot);
-            controller_down_warning(&Facts::new(&index, &snapshot.daemon_sets[0]), &failures)
+            controller_down_warning(&Situation::new(&index, &snapshot.daemon_sets[0]), &failures)
                 .map(|warning| warning.message)
         };
         let (silent, crash) = (Some(ReasonCode::SchedulerSilent), Some(ReasonCode::CrashLooping));

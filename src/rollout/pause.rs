@@ -126,7 +126,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     let daemon_set = before.daemon_set;
     let proposal = Proposal::new(before, plan);
     let mut report = proposal.report(kind);
-    report.warnings.extend(change_warnings::controller_down_warnings(before));
+    report.warnings.extend(change_warnings::down_warnings(before));
     if !proposal.changes_strategy() {
         return proposal.planned(report);
     }

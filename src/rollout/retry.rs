@@ -77,7 +77,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     if !may_wait(before) {
         report.why = Some("every node has its pod, so the controller has none to create".to_owned());
     }
-    report.warnings.extend(change_warnings::controller_down_warnings(before));
+    report.warnings.extend(change_warnings::down_warnings(before));
     report.warnings.extend(failure_warnings(before, replaces));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(proposal.unread_refusals());

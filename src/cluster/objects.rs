@@ -353,10 +353,10 @@ impl Objects {
         }
     }
 
-    /// Records the managers of an object that limits or labels pods, if wanted.
+    /// Records the managers of an object that limits, labels, admits or changes pods, if wanted.
     pub(super) fn note_written(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<Value>) {
         let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(&type_.api_version, &type_.kind);
-        let kind = Kind::WRITTEN.into_iter().find(is_of);
+        let kind = Kind::WRITTEN.into_iter().chain(Kind::ADMISSION).find(is_of);
         let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(read()?).ok()?)));
         if let Some((kind, object)) = object {
             self.kept += 1;

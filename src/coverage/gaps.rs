@@ -43,6 +43,9 @@ pub fn incomplete_for_changes(snapshot: &Snapshot) -> Vec<Incomplete> {
     let is_written = |gap: &&Gap| Kind::WRITTEN.contains(&gap.kind) && gap.cause != GapCause::NotInDump;
     let written = snapshot.gaps.iter().filter(is_written);
     incomplete.extend(written.map(|gap| sentence(gap, "their changes are not known")));
+    // They are usually forbidden together.
+    let admission = snapshot.gaps.iter().find(|gap| Kind::ADMISSION.contains(&gap.kind));
+    incomplete.extend(admission.map(|gap| sentence(gap, "not all changes of admission are known")));
     incomplete
 }
 
@@ -170,9 +173,19 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Nodes => "other nodes are left out",
         Kind::Events if elsewhere => return None,
         Kind::Events => "why pods were not created, scheduled or started may be unknown",
+        Kind::Leases if matches!(gap.cause, GapCause::Failed(_)) => "whether the controller runs is not known",
         // Whether there is none or it could not be read, a lease only adds to an answer.
         Kind::Leases => return None,
-        Kind::ConfigMaps | Kind::Secrets | Kind::ResourceQuotas | Kind::Namespaces => return None,
+        Kind::ConfigMaps
+        | Kind::Secrets
+        | Kind::ResourceQuotas
+        | Kind::Namespaces
+        | Kind::ValidatingAdmissionPolicies
+        | Kind::ValidatingAdmissionPolicyBindings
+        | Kind::MutatingAdmissionPolicies
+        | Kind::MutatingAdmissionPolicyBindings
+        | Kind::ValidatingWebhookConfigurations
+        | Kind::MutatingWebhookConfigurations => return None,
         Kind::DeviceClasses => "whether device classes provide extended resources that nodes do not offer is not known",
         Kind::ResourceClaims | Kind::ResourceClaimTemplates | Kind::ResourceSlices => {
             "which nodes have the devices of pods is known only from scheduler messages"

@@ -8,15 +8,21 @@ macro_rules! kinds {
     ($d:tt $(
         $(#[doc = $set_doc:literal])+
         $set:ident { $($(#[doc = $doc:literal])* $kind:ident: $version:literal $name:literal $resource:literal $list:ident,)+ }
-    )+) => {
+    )+; $(#[doc = $writers_doc:literal])+ $writers:ident {
+        $($written:ident: $written_version:literal $written_name:literal $written_resource:literal,)+
+    }) => {
         /// A kind of object in a snapshot.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $($(#[doc = concat!("The resource `", $resource, "`.")] $(#[doc = $doc])* $kind,)+)+
+            $(#[doc = concat!("The resource `", $written_resource, "`.")] $written,)+
         }
 
         impl Kind {
             $($(#[doc = $set_doc])+ pub const $set: [Kind; [$($name),+].len()] = [$(Kind::$kind),+];)+
+
+            $(#[doc = $writers_doc])+
+            pub const $writers: [Kind; [$($written_name),+].len()] = [$(Kind::$written),+];
 
             /// Returns every kind that dumps contain, in the order in which a snapshot is written.
             pub fn every() -> impl Iterator<Item = Kind> {
@@ -27,6 +33,7 @@ macro_rules! kinds {
             pub fn api_names(self) -> (&'static str, &'static str, &'static str) {
                 match self {
                     $($(Kind::$kind => ($version, $name, $resource),)+)+
+                    $(Kind::$written => ($written_version, $written_name, $written_resource),)+
                 }
             }
         }
@@ -40,6 +47,7 @@ macro_rules! kinds {
                         let $d place = $crate::model::kind::Place { of: |all| &all.$list, of_mut: |all| &mut all.$list };
                         Some($d do)
                     })+)+
+                    $($crate::model::kind::Kind::$written => None,)+
                 }
             };
         }
@@ -94,6 +102,16 @@ kinds! { $
         ResourceQuotas: "v1" "ResourceQuota" "resourcequotas" resource_quotas,
         /// Only those with missing pods are used.
         Namespaces: "v1" "Namespace" "namespaces" namespaces,
+    }
+    ;
+    /// The kinds that admit and change pods as they are created, of which only the writers are read.
+    ADMISSION {
+        ValidatingAdmissionPolicies: "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "validatingadmissionpolicies",
+        ValidatingAdmissionPolicyBindings: "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicyBinding" "validatingadmissionpolicybindings",
+        MutatingAdmissionPolicies: "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicy" "mutatingadmissionpolicies",
+        MutatingAdmissionPolicyBindings: "admissionregistration.k8s.io/v1" "MutatingAdmissionPolicyBinding" "mutatingadmissionpolicybindings",
+        ValidatingWebhookConfigurations: "admissionregistration.k8s.io/v1" "ValidatingWebhookConfiguration" "validatingwebhookconfigurations",
+        MutatingWebhookConfigurations: "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "mutatingwebhookconfigurations",
     }
 }
 

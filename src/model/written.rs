@@ -36,7 +36,7 @@ pub struct Written {
     pub applied: bool,
     /// The keys of its labels, which are the same on most nodes.
     pub labels: Shared<Vec<String>>,
-    /// The names of its spec fields, such as `taints`.
+    /// The names of its spec fields, such as `taints`, or `webhooks`.
     pub spec: Vec<String>,
 }
 
@@ -58,7 +58,9 @@ impl Written {
             return None;
         }
         let manager = known_manager(manager).map(str::to_owned);
-        let (labels, spec) = (names(&fields["f:metadata"]["f:labels"]), names(&fields["f:spec"]));
+        let (labels, mut spec) = (names(&fields["f:metadata"]["f:labels"]), names(&fields["f:spec"]));
+        // Configurations of webhooks have no spec.
+        spec.extend(fields.get("f:webhooks").map(|_| "webhooks".to_owned()));
         Some(Written { manager, at, applied, labels: labels.into(), spec })
     }
 
@@ -68,13 +70,15 @@ impl Written {
     }
 }
 
-/// An object that limits or labels a namespace's pods, or a DaemonSet in another namespace, of which only the writers are kept.
+/// An object that limits, labels, admits or changes pods, or a DaemonSet in another namespace, of which only the writers are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenObject {
     /// Its name and creation time.
     pub metadata: ObjectMeta,
     /// The contents of its managed fields; `None` if it has none.
     pub written: Option<Vec<Written>>,
+    /// Whether it is about pods: the rules of a policy or of webhooks may only match other objects.
+    pub concerns_pods: bool,
 }
 
 read_from_object!(WrittenObject WrittenNode);
@@ -83,7 +87,7 @@ impl WrittenObject {
     /// Reads the kept part of an object. Fails if its metadata has a wrong type.
     pub fn from_object(object: Value) -> Result<Self, String> {
         let metadata = serde_path_to_error::deserialize(&object["metadata"]).map_err(|error| error.to_string())?;
-        Ok(WrittenObject { metadata, written: Written::all(&object) })
+        Ok(WrittenObject { metadata, written: Written::all(&object), concerns_pods: concerns_pods(&object) })
     }
 
     /// Returns the kept part of a DaemonSet. Its revisions tell when its template was last written, which kubectl removes from
@@ -99,8 +103,26 @@ impl WrittenObject {
             Some(vec![Written { manager: None, at, applied: false, labels: Vec::new().into(), spec }])
         };
         let written = Written::all(&daemon_set.object).or_else(rolled_out);
-        WrittenObject { metadata: daemon_set.metadata.clone(), written }
+        WrittenObject { metadata: daemon_set.metadata.clone(), written, concerns_pods: true }
     }
+}
+
+/// Returns whether a policy or a configuration of webhooks has a rule for pods, or the object is none of these.
+///
+/// Ported from `Matcher.Matches`, k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go, release 0.37.2, as far as it
+/// is about what is admitted.
+fn concerns_pods(object: &Value) -> bool {
+    let matches = |values: &Value, is_it: fn(&str) -> bool| {
+        values.as_array().is_some_and(|values| values.iter().filter_map(Value::as_str).any(is_it))
+    };
+    let is_for_pods = |rule: &Value| {
+        matches(&rule["apiGroups"], |group| matches!(group, "" | "*"))
+            && matches(&rule["resources"], |resource| matches!(resource, "pods" | "pods/*" | "*" | "*/*"))
+    };
+    let of_policy = object.pointer("/spec/matchConstraints/resourceRules");
+    let of_webhooks = object["webhooks"].as_array().into_iter().flatten().filter_map(|webhook| webhook.get("rules"));
+    let mut rules = of_policy.into_iter().chain(of_webhooks).filter_map(Value::as_array).flatten().peekable();
+    rules.peek().is_none() || rules.any(is_for_pods)
 }
 
 /// A node with the `managedFields` contents for labels, taints and cordons.

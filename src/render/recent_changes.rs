@@ -157,6 +157,12 @@ fn object(change: &ClusterChange) -> String {
                 ChangedKind::LimitRange => "limitrange ",
                 ChangedKind::ResourceQuota => "resourcequota ",
                 ChangedKind::Namespace => "namespace ",
+                ChangedKind::ValidatingAdmissionPolicy => "validatingadmissionpolicy ",
+                ChangedKind::ValidatingAdmissionPolicyBinding => "validatingadmissionpolicybinding ",
+                ChangedKind::MutatingAdmissionPolicy => "mutatingadmissionpolicy ",
+                ChangedKind::MutatingAdmissionPolicyBinding => "mutatingadmissionpolicybinding ",
+                ChangedKind::ValidatingWebhookConfiguration => "validatingwebhookconfiguration ",
+                ChangedKind::MutatingWebhookConfiguration => "mutatingwebhookconfiguration ",
             };
             let namespace = change.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             format!("{kind}{namespace}{}", names.join(", "))

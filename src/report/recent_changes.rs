@@ -42,7 +42,7 @@ pub struct ClusterChange {
     pub first_at: Option<Timestamp>,
     /// The kind of the objects.
     pub kind: ChangedKind,
-    /// The namespace; absent for nodes and namespaces.
+    /// The namespace; absent for what has none, such as nodes.
     pub namespace: Option<String>,
     /// The names of the objects, sorted.
     pub names: Vec<String>,
@@ -84,6 +84,18 @@ pub enum ChangedKind {
     ResourceQuota,
     /// A namespace with DaemonSets.
     Namespace,
+    /// A policy for pods, or another one without rules.
+    ValidatingAdmissionPolicy,
+    /// A binding of such a policy.
+    ValidatingAdmissionPolicyBinding,
+    /// A policy that changes pods.
+    MutatingAdmissionPolicy,
+    /// A binding of such a policy.
+    MutatingAdmissionPolicyBinding,
+    /// A configuration of webhooks for pods.
+    ValidatingWebhookConfiguration,
+    /// A configuration of webhooks that change pods.
+    MutatingWebhookConfiguration,
 }
 
 /// What happened to an object.

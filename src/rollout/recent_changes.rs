@@ -230,7 +230,7 @@ fn around_rollout(
     changes
 }
 
-/// Returns the objects that limit and label the pods of namespaces.
+/// Returns the objects that limit, label, admit and change the pods of namespaces.
 fn written_objects<'a>(
     snapshot: &'a Snapshot,
     namespaces: &BTreeSet<&str>,
@@ -239,13 +239,23 @@ fn written_objects<'a>(
         (Kind::LimitRanges, ChangedKind::LimitRange),
         (Kind::ResourceQuotas, ChangedKind::ResourceQuota),
         (Kind::Namespaces, ChangedKind::Namespace),
+        (Kind::ValidatingAdmissionPolicies, ChangedKind::ValidatingAdmissionPolicy),
+        (Kind::ValidatingAdmissionPolicyBindings, ChangedKind::ValidatingAdmissionPolicyBinding),
+        (Kind::MutatingAdmissionPolicies, ChangedKind::MutatingAdmissionPolicy),
+        (Kind::MutatingAdmissionPolicyBindings, ChangedKind::MutatingAdmissionPolicyBinding),
+        (Kind::ValidatingWebhookConfigurations, ChangedKind::ValidatingWebhookConfiguration),
+        (Kind::MutatingWebhookConfigurations, ChangedKind::MutatingWebhookConfiguration),
     ];
     let all = kinds.into_iter().flat_map(|(kind, changed)| {
         snapshot.written_objects.get(&kind).into_iter().flatten().map(move |object| (changed, object))
     });
     all.filter(move |(kind, object)| {
         let ObjectMeta { namespace, name, .. } = &object.metadata;
-        namespaces.contains(if *kind == ChangedKind::Namespace { name } else { namespace }.as_str())
+        match kind {
+            ChangedKind::Namespace => namespaces.contains(name.as_str()),
+            ChangedKind::LimitRange | ChangedKind::ResourceQuota => namespaces.contains(namespace.as_str()),
+            _ => object.concerns_pods,
+        }
     })
 }
 
@@ -403,6 +413,7 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
                 (!labels.is_empty()).then(|| format!("labels {}", labels.join(", "))).into_iter().collect()
             }
             ChangedKind::DaemonSet => told_fields(it).map(str::to_owned).collect(),
+            ChangedKind::ValidatingWebhookConfiguration | ChangedKind::MutatingWebhookConfiguration => it.spec.clone(),
             _ => it.spec.iter().map(|field| format!("spec.{field}")).collect(),
         };
         (!details.is_empty()).then(|| change(it.at, ChangeOf::Written, details, it.manager.as_deref()))
@@ -484,7 +495,7 @@ mod tests {
 
     use super::{ChangesReport, FollowedChanges, add_to_failing, around_rollout, recent_changes};
     use crate::facts::index::Index;
-    use crate::facts::test_support::{World, at, world};
+    use crate::facts::test_support::{World, at, merge, world};
     use crate::model::controller_revision::ControllerRevision;
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
     use crate::model::written::{Written, WrittenObject};
@@ -677,6 +688,56 @@ mod tests {
         ];
         assert_eq!(told("11:30:00"), all);
         assert_eq!(told("11:58:00"), all[..2]);
+    }
+
+    #[test]
+    fn policies_and_webhooks_for_pods_may_explain_the_trouble_of_a_rollout() {
+        let object = |name: &str, manager: &str, fields: Value, rest: Value| {
+            let managed = entry(manager, "11:45:00", fields);
+            let mut object =
+                json!({"metadata": {"name": name, "creationTimestamp": at("11:00:00"), "managedFields": [managed]}});
+            merge(&mut object, rest);
+            WrittenObject::from_object(object).unwrap()
+        };
+        let rules = |resource: &str| json!([{"apiGroups": [""], "resources": [resource]}]);
+        let policy = |resource: &str| json!({"spec": {"matchConstraints": {"resourceRules": rules(resource)}}});
+        let webhooks = |resource: &str| json!({"webhooks": [{"rules": rules("nodes")}, {"rules": rules(resource)}]});
+        let (of_spec, of_webhooks) = (|| json!({"f:spec": {"f:validations": {}}}), || json!({"f:webhooks": {}}));
+        let mut world = world();
+        for (kind, objects) in [
+            (
+                Kind::ValidatingAdmissionPolicies,
+                vec![
+                    object("pods", "kubectl", of_spec(), policy("pods")),
+                    object("nodes", "kubectl", of_spec(), policy("nodes")),
+                ],
+            ),
+            (
+                Kind::MutatingWebhookConfigurations,
+                vec![
+                    object("all", "helm", of_webhooks(), webhooks("*/*")),
+                    object("none", "helm", of_webhooks(), webhooks("services")),
+                ],
+            ),
+            (
+                Kind::ValidatingAdmissionPolicyBindings,
+                vec![object("bound", "kubectl", json!({"f:spec": {"f:policyName": {}}}), json!({}))],
+            ),
+        ] {
+            world.snapshot.written_objects.insert(kind, objects);
+        }
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let none = BTreeSet::new();
+        let changes = around_rollout(&index, &snapshot.daemon_sets[0], at("11:50:00").parse().ok(), (&none, &none));
+        assert_eq!(
+            lines(ChangesReport { changes, ..recent_changes(&snapshot, None) }),
+            [
+                "11:45:00 pods Written kubectl: spec.validations",
+                "11:45:00 bound Written kubectl: spec.policyName",
+                "11:45:00 all Written helm: webhooks",
+            ]
+        );
     }
 
     /// The revision has outlived its DaemonSet, so that its own time may be that of its adoption.

@@ -129,9 +129,9 @@ impl Live {
         read.map(|snapshot| Snapshot { now, clock_difference, ..snapshot })
     }
 
-    /// Returns who has written the objects that limit and label a namespace's pods, without any that cannot be read.
+    /// Returns who has written the objects that limit, label, admit and change a namespace's pods, without any that cannot be read.
     pub async fn written_objects(&self, namespace: &str) -> BTreeMap<Kind, Vec<WrittenObject>> {
-        let lists = Kind::WRITTEN.map(|kind| async move {
+        let lists = Kind::WRITTEN.into_iter().chain(Kind::ADMISSION).map(|kind| async move {
             let objects = self.list(writes::written_list(kind, Some(namespace)), Some).await;
             objects.ok().map(|objects| (kind, objects))
         });

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::{FutureExt, try_join_all};
+use futures::future::{FutureExt, join_all, try_join_all};
 use tokio::time::timeout;
 
 use super::list::{List, permission};
 use super::read::by_name;
-use super::reader::Reader;
+use super::reader::{Reader, unread};
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::Cluster;
 use crate::cluster::projection::{SharedKeys, keep_node};
@@ -19,10 +19,11 @@ use crate::model::written::{WrittenNode, WrittenObject};
 /// The timeout for reading other namespaces while everything else is read.
 const ELSEWHERE: Duration = Duration::from_secs(3);
 
-/// Returns the list of the relevant objects of a [`Kind::WRITTEN`] kind in a namespace, or in all.
+/// Returns the list of the relevant objects of a kind in a namespace, or in all.
 pub(super) fn written_list(kind: Kind, namespace: Option<&str>) -> List {
     match (kind, namespace) {
         (Kind::Namespaces, Some(name)) => List { field_selector: by_name(name), ..List::of(kind) },
+        _ if Kind::ADMISSION.contains(&kind) => List::of(kind),
         (Kind::Namespaces, None) => List::of(kind),
         _ => List { namespace: namespace.map(str::to_owned), ..List::of(kind) },
     }
@@ -50,12 +51,21 @@ impl Reader<'_> {
             let list = written_list(kind, self.query.namespace.as_deref());
             async move { Ok((kind, self.list_or_gap(list, Some).await?)) }
         };
-        let (nodes, written, elsewhere) = futures::try_join!(
+        // They only add to an answer.
+        let admission = |kind: Kind| async move {
+            let read = self.live.list(List::of(kind), Some).await;
+            if let Some(error) = read.as_ref().err().filter(|error| !error.is_not_served()) {
+                self.note_gap(kind, None, unread("list", kind, error));
+            }
+            (kind, read.unwrap_or_default())
+        };
+        let (nodes, written, admission, elsewhere) = futures::try_join!(
             self.list_or_gap(List::of(Kind::Nodes), keep_written()),
             try_join_all(Kind::WRITTEN.map(written)),
+            join_all(Kind::ADMISSION.map(admission)).map(Ok),
             self.daemon_sets_elsewhere().map(Ok),
         )?;
-        Ok((nodes, written.into_iter().chain([(Kind::DaemonSets, elsewhere)]).collect()))
+        Ok((nodes, written.into_iter().chain(admission).chain([(Kind::DaemonSets, elsewhere)]).collect()))
     }
 
     /// Reads who has changed the DaemonSets of other namespaces, if the query covers all of one. A failure to read them

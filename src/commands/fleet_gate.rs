@@ -13,6 +13,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::error::CommandError;
+use crate::facts::index::namespaces_to_read;
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::partition::GateFailure;
@@ -78,7 +79,12 @@ impl Patience {
 
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
     let scope = CoverageScope { held_pods: false, ..CoverageScope::default() };
-    live.read(&Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() }).await
+    let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
+    let mut snapshot = live.read(&query).await?;
+    // Where one is being deleted, no event tells why pods are missing.
+    let namespaces = namespaces_to_read(&snapshot);
+    live.read_namespaces(&mut snapshot, &namespaces).await;
+    Ok(snapshot)
 }
 
 impl Run<'_> {

@@ -242,6 +242,7 @@ pub(super) fn foreign_pod(mut pod: Pod) -> Pod {
         node_name: spec.node_name,
         host_network: spec.host_network,
         priority: spec.priority,
+        priority_class_name: spec.priority_class_name,
         overhead: spec.overhead,
         resources: spec.resources,
         affinity: spec.affinity.and_then(anti_affinity),

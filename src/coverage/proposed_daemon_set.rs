@@ -150,6 +150,7 @@ pub(super) struct ProposedDaemonSet<'a> {
     /// Which pods count for its affinity: without those that it replaces, and with them.
     pod_affinity: [OnceCell<InterPodAffinity<'a>>; 2],
     requests: Amounts,
+    largest: OnceCell<Option<Amounts>>,
     pub(super) live: Option<&'a DaemonSet>,
     /// The pods of the live one; without it, orphaned pods that the controller would adopt.
     pub(super) pods: Facts<'a>,
@@ -178,6 +179,7 @@ impl<'a> ProposedDaemonSet<'a> {
                 .map(|refused| for_manifest(refused, proposed)),
             new_pod,
             pod_affinity: Default::default(),
+            largest: OnceCell::new(),
             returns_to: existing.filter(|existing| !existing.is_current).map(|older| older.object.hash().to_owned()),
             live,
             pods,
@@ -238,7 +240,8 @@ impl<'a> ProposedDaemonSet<'a> {
         let Some(room) = room else { return Fit::Unknown(Unknown::Room) };
         let is_old = |pod: &&Pod| own(pod) && !pod.spec.node_name.is_empty() && !pod.metadata.is_terminating();
         let old = room.pods.iter().copied().find(is_old).filter(|_| beside);
-        let room = room.surging(old);
+        let largest = self.largest.get_or_init(|| self.index.largest_allocatable(&self.pod));
+        let room = room.surging(old).among(largest.as_ref());
         let ports = port_conflicts(&room.pods, &self.new_pod.spec, old);
         let shortages = room.shortages(&self.requests).into_iter().map(|(_, finding)| finding);
         let by_others = self.by_others(node, beside);

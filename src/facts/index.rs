@@ -25,8 +25,9 @@ use crate::scheduling::daemon_pods;
 use crate::scheduling::device_claims::DeviceClaims;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::neighborhood::{Labels, Neighborhood};
-use crate::scheduling::preemption::Budgets;
-use crate::scheduling::resources::template_requests;
+use crate::scheduling::preemption::{Budgets, is_terminating_by_preemption};
+use crate::scheduling::resources::{Amounts, amount, template_requests};
+use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::volumes::Storage;
 
 /// Returns whether answers depend on device classes that were not read: a DaemonSet requests a resource that a node does not
@@ -315,6 +316,18 @@ impl<'a> Index<'a> {
         self.knows(Kind::Nodes, "")
     }
 
+    /// Returns the most that a node has of each resource on which such a pod is to run, if all nodes were read.
+    pub fn largest_allocatable(&self, pod: &DaemonPod) -> Option<Amounts> {
+        let mut largest = Amounts::new();
+        for node in self.nodes.iter().filter(|node| pod.decide(node).should_run) {
+            for (resource, quantity) in &node.status.allocatable {
+                let most = largest.entry(resource.clone()).or_default();
+                *most = amount(resource, quantity).max(*most);
+            }
+        }
+        (self.knows_all_nodes() && !self.snapshot.nodes_limited).then_some(largest)
+    }
+
     /// Tells whether a kind could be read in a namespace.
     pub fn knows(&self, kind: Kind, namespace: &str) -> bool {
         self.snapshot.gap(kind, namespace).is_none()
@@ -434,7 +447,7 @@ fn goes_by_other_nodes(spec: &PodSpec) -> bool {
         || spec.topology_spread_constraints.iter().any(|it| it.node_affinity_policy.as_deref() == Some("Ignore"))
 }
 
-/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free resources matter; all nodes, if other
+/// Returns the nodes whose pods must all be read: those that a pod waits for, whose free resources matter, or is preempted on; all nodes, if other
 /// pods decide; and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
@@ -459,7 +472,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
             let is_needed = |node: &&str| index.node(node).is_some() && !snapshot.knows_all_pods_on(node);
             found.filter(is_needed).map(str::to_owned).collect()
         };
-        nodes.extend(needed(&waits));
+        nodes.extend(needed(&|pod| waits(pod) || is_terminating_by_preemption(pod)));
         nodes.extend(few(needed(&fails)));
     }
     nodes

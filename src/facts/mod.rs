@@ -26,6 +26,7 @@ use crate::model::snapshot::{Kind, Namespace};
 use crate::report::age::seconds_between;
 use crate::scheduling::critical::is_critical;
 use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::resources::Amounts;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use controller::Controller;
@@ -63,6 +64,7 @@ pub struct Facts<'a> {
     /// Whether the nodes could be read.
     pub nodes_known: bool,
     creation_is_refused: OnceCell<bool>,
+    largest_allocatable: OnceCell<Option<Amounts>>,
 }
 
 /// The revision of the live template, if known.
@@ -128,7 +130,13 @@ impl<'a> Facts<'a> {
             pods_known: index.knows(Kind::Pods, &daemon_set.metadata.namespace),
             nodes_known: index.knows_some_nodes(),
             creation_is_refused: OnceCell::new(),
+            largest_allocatable: OnceCell::new(),
         }
+    }
+
+    /// Returns the most that a node has of each resource on which its pods are to run, if all nodes were read.
+    pub fn largest_allocatable(&self) -> Option<&Amounts> {
+        self.largest_allocatable.get_or_init(|| self.index.largest_allocatable(&self.daemon_pod)).as_ref()
     }
 
     /// Returns whether all nodes and pods were read.

@@ -73,6 +73,14 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "what_outranks_the_pod_is_named_with_its_priority",
+            pending("Insufficient cpu", asking("600m")).other_pod("other-a", "n", json!({"spec": {"priority": 7,
+                "priorityClassName": "high", "containers": asking("3900m")["spec"]["containers"]}})),
+            (Pending, R::InsufficientResource),
+            &["default/other", "(3900m), which has a higher priority: 7 (PriorityClass high)"],
+            "",
+        ),
+        case(
             "ended_pods_take_no_room",
             pending("Insufficient cpu", asking("600m"))
                 .other_pod("other-a", "n", asking("3900m"))

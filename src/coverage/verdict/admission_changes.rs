@@ -310,7 +310,7 @@ pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resourc
     let advice = Sentence::from(advice);
     let advice = match finding.code {
         ReasonCode::NeverFits => {
-            advice.words(", or exclude nodes such as ").example(&room.node.metadata.name).words(" with a nodeSelector")
+            advice.words(", or ").then(room.exclude_or_add(resource, requested.saturating_add(overhead)))
         }
         _ => advice.words(format!(", or free {resource} on the node")),
     };

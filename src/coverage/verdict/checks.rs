@@ -61,9 +61,10 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
         }
     };
     let room = NodeRoom::of(subject.index, node, pod);
-    let room = room.map(|room| room.surging(subject.old_pods_on(&node.metadata.name, pod).next()));
+    let largest = subject.largest_allocatable();
+    let room = room.map(|room| room.surging(subject.old_pods_on(&node.metadata.name, pod).next()).among(largest));
     checks.extend(ports(&pod.spec, room.as_ref()));
-    let never = || NodeRoom::never_fits_on(subject.index, node, pod);
+    let never = || NodeRoom::empty(subject.index, node, pod).among(largest).never_fitting(pod);
     let requests = subject.index.device_claims.classes.without(&pod_requests(pod), node);
     checks.extend(resources(node, &requests, room.as_ref(), never));
     let volumes = pod_claims::of_pending(subject, node, pod);

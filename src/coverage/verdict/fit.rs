@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::finding::{Finding, Lack, Origin, describe_pod};
 use super::sentence::Sentence;
-use super::workload::workload;
+use super::workload::{told_priority, workload};
 use crate::facts::index::Index;
 use crate::model::daemon_set::ADVANCED_GROUP;
 use crate::model::node::Node;
@@ -32,6 +32,10 @@ pub struct NodeRoom<'a> {
     overhead: Amounts,
     /// The old pod that the pod is to replace, and beside which it is to run until then.
     pub old: Option<&'a Pod>,
+    /// The most that a node has of each resource on which the pods are to run, if known.
+    largest: Option<&'a Amounts>,
+    /// The priority of the pod.
+    priority: i32,
 }
 
 impl<'a> NodeRoom<'a> {
@@ -45,10 +49,9 @@ impl<'a> NodeRoom<'a> {
         index.snapshot.knows_all_pods_on(&node.metadata.name).then(|| NodeRoom::beside(index, node, pod, leaves))
     }
 
-    /// Finds each resource of which a pod requests more than a node has, whatever else runs there, with its name.
-    pub fn never_fits_on(index: &'a Index<'_>, node: &'a Node, pod: &Pod) -> Vec<(String, Finding)> {
-        let room = NodeRoom::empty(index, node, pod);
-        let mut shortages = room.shortages(&pod_requests(pod));
+    /// Finds each resource of which a pod requests more than the node has, whatever else runs there, with its name.
+    pub fn never_fitting(&self, pod: &Pod) -> Vec<(String, Finding)> {
+        let mut shortages = self.shortages(&pod_requests(pod));
         shortages.retain(|(_, finding)| finding.code == ReasonCode::NeverFits);
         shortages
     }
@@ -68,12 +71,39 @@ impl<'a> NodeRoom<'a> {
         let lower = pods.iter().filter(|other| may_preempt && priority(other) < priority(pod));
         let preemptible = NodeUsage::of(lower.copied()).requested;
         let (devices, overhead) = (&index.device_claims.classes, overhead.collect());
-        NodeRoom { node, pods, usage, preemptible, devices, overhead, old: None }
+        NodeRoom {
+            node,
+            pods,
+            usage,
+            preemptible,
+            devices,
+            overhead,
+            old: None,
+            largest: None,
+            priority: priority(pod),
+        }
     }
 
     /// Notes the old pod that stays until the pod is available, if the DaemonSet surges.
     pub fn surging(self, old: Option<&'a Pod>) -> Self {
         NodeRoom { old, ..self }
+    }
+
+    /// Notes the most that a node has of each resource on which the pods are to run, if known.
+    pub fn among(self, largest: Option<&'a Amounts>) -> Self {
+        NodeRoom { largest, ..self }
+    }
+
+    /// Returns what helps besides a lower request: to exclude the node, unless none on which the pods are to run has more.
+    pub fn exclude_or_add(&self, resource: &str, requested: i64) -> Sentence {
+        match self.largest {
+            Some(largest) if largest.get(resource).is_none_or(|most| *most < requested) => {
+                format!("add nodes with more {resource}: none on which the pods are to run has as much").into()
+            }
+            _ => {
+                Sentence::from("exclude nodes such as ").example(&self.node.metadata.name).words(" with a nodeSelector")
+            }
+        }
     }
 
     /// Returns the sum of the requests for a resource.
@@ -121,8 +151,8 @@ impl<'a> NodeRoom<'a> {
         Finding::new(ReasonCode::InsufficientResource, message, advice).with_origin(Origin::Node)
     }
 
-    /// Finds that too little of a resource is free, and who requests the most of it; and what else the pod lacks, as there is one finding
-    /// per code.
+    /// Finds that too little of a resource is free, who requests the most of it, and with which priority if it outranks the pod; and what
+    /// else the pod lacks, as there is one finding per code.
     fn insufficient_resource(&self, shortage: &Insufficient, all: &[Insufficient]) -> Finding {
         let Insufficient { resource, requested, allocatable, .. } = shortage;
         let mut message = Sentence::from("requests ")
@@ -139,6 +169,9 @@ impl<'a> NodeRoom<'a> {
                 .words(" (")
                 .amount(resource, amount)
                 .words(")");
+            if priority(holder) > self.priority {
+                message = message.words(", which has a higher priority: ").value(told_priority(holder));
+            }
         }
         let is_other = |other: &&Insufficient| {
             other.resource != *resource && other.resource != "pods" && !other.never_fits() && !lacks_devices(other)
@@ -188,8 +221,7 @@ impl<'a> NodeRoom<'a> {
             message = message.words(", ").amount(resource, overhead).words(" of it overhead of its RuntimeClass");
         }
         let message = message.words("; node allocatable: ").amount(resource, *allocatable);
-        let exclude =
-            Sentence::from("exclude nodes such as ").example(&self.node.metadata.name).words(" with a nodeSelector");
+        let exclude = self.exclude_or_add(resource, *requested);
         // Beside the other pods if there is room, else on a node that is empty.
         let free = allocatable.saturating_sub(shortage.used);
         let free = free.saturating_add(self.preemptible.get(resource).copied().unwrap_or(0)).max(0);
@@ -513,6 +545,31 @@ mod tests {
         }
         let (_, advice) = found("example.com/gpu", "1", "0", "0");
         assert!(!advice.contains(" 0 "), "{advice}");
+    }
+
+    #[test]
+    fn nodes_are_to_be_excluded_only_if_others_are_large_enough() {
+        let advice = |labels: &str, cpu: &str| {
+            let container = json!({"name": "agent", "resources": {"requests": {"cpu": "6"}}});
+            let other = json!({"metadata": {"labels": {"pool": labels}}, "status": {"allocatable": {"cpu": cpu}}});
+            let coverage = world()
+                .template(json!({"nodeSelector": {"pool": "a"}}))
+                .node("n", json!({"metadata": {"labels": {"pool": "a"}}}))
+                .pending_pod(
+                    "agent-x",
+                    "n",
+                    "0/2 nodes are available: 2 Insufficient cpu.",
+                    json!({"spec": {"containers": [container]}}),
+                )
+                .node("other", other)
+                .pod("agent-y", "other", json!({}))
+                .coverage();
+            coverage.problems[0].fix.advice.clone()
+        };
+        let lower = "lower the cpu request to 4 at most, or ";
+        let add = format!("{lower}add nodes with more cpu: none on which the pods are to run has as much");
+        assert_eq!(advice("a", "8"), format!("{lower}exclude nodes such as n with a nodeSelector"));
+        assert_eq!([advice("a", "5"), advice("b", "8")], [add.clone(), add]);
     }
 
     #[test]

@@ -82,10 +82,11 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         let devices = claims::finding(subject, node, pod);
         volumes.chain(other_pods::finding(subject, node, pod)).chain(devices).chain(features).collect()
     };
-    let Some(room) = room.map(|room| room.surging(old)) else {
+    let largest = subject.largest_allocatable();
+    let Some(room) = room.map(|room| room.surging(old).among(largest)) else {
         findings.extend(conflicts);
-        let room = NodeRoom::empty(subject.index, node, pod);
-        let never_fits = NodeRoom::never_fits_on(subject.index, node, pod).into_iter();
+        let room = NodeRoom::empty(subject.index, node, pod).among(largest);
+        let never_fits = room.never_fitting(pod).into_iter();
         let never_fits = never_fits.map(|(short, finding)| raised_request(subject, &room, pod, &short, finding));
         findings.extend(together(never_fits));
         findings.extend(by_others());

@@ -1,6 +1,7 @@
 //! The workload that a pod belongs to.
 
 use crate::model::pod::Pod;
+use crate::scheduling::preemption::priority;
 
 /// The letters of the hashes in names, `SafeEncodeString` of k8s.io/apimachinery/pkg/util/rand/rand.go.
 const HASH_LETTERS: &str = "bcdfghjklmnpqrstvwxz2456789";
@@ -16,6 +17,15 @@ pub fn workload(pod: &Pod) -> String {
         _ => &owner.name,
     };
     format!("{}/{name}", pod.metadata.namespace)
+}
+
+/// Returns the priority of a pod with the class that gives it, such as `1000 (PriorityClass high)`.
+pub fn told_priority(pod: &Pod) -> String {
+    let priority = priority(pod);
+    match pod.spec.priority_class_name.as_str() {
+        "" => priority.to_string(),
+        class => format!("{priority} (PriorityClass {class})"),
+    }
 }
 
 /// Returns the name of the Deployment of a ReplicaSet; other names are kept.

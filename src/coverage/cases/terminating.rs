@@ -25,10 +25,33 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "scheduler_preempts_the_pod_for_another_daemon_set",
+            plain()
+                .unready_pod("agent-x", "n", json!({}), json!({"metadata": {"deletionTimestamp": at("12:00:20")},
+                    "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}}))
+                .other_pod("other-x", "", json!({"spec": {"priority": 1000, "priorityClassName": "high"},
+                    "metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "other", "uid": "o", "controller": true}]},
+                    "status": {"nominatedNodeName": "n"}})),
+            (Terminating, R::Terminating),
+            &["preempted by a pod of higher priority: default/other, priority 1000 (PriorityClass high)"],
+            "",
+        ),
+        case(
             "finalizer_holds_the_pod",
             going("11:50:00", json!({"finalizers": ["example.com/hold"]})),
             (Terminating, R::StuckTerminating),
             &["10m", "example.com/hold"],
+            "kubectl get pod -o yaml -n default agent-x",
+        ),
+        case(
+            "finalizer_holds_a_pod_for_a_moment_that_still_claims_to_be_available",
+            plain().pod(
+                "agent-x",
+                "n",
+                json!({"metadata": {"deletionTimestamp": at("11:59:56"), "finalizers": ["example.com/hold"]}}),
+            ),
+            (Terminating, R::Terminating),
+            &["4s past its grace period", "example.com/hold"],
             "kubectl get pod -o yaml -n default agent-x",
         ),
         case(

@@ -6,6 +6,7 @@ use super::node_health;
 use super::node_plugin::is_own_plugin;
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
+use super::workload::{told_priority, workload};
 use crate::facts::controller::Controller;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -13,6 +14,7 @@ use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::reason::{Passing, ReasonCode};
+use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
 const SLACK: i64 = 5;
@@ -29,12 +31,13 @@ pub fn findings(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether a pod is still there past its grace period.
+/// Returns whether a pod is still there past its grace period, which needs no wait if a finalizer holds it.
 pub fn is_overdue(subject: &Subject, pod: &Pod) -> bool {
+    let slack = if pod.metadata.finalizers.is_empty() { SLACK } else { 0 };
     pod.metadata
         .deletion_timestamp
         .get()
-        .is_some_and(|deadline| subject.index.now().as_second() - deadline.as_second() > SLACK)
+        .is_some_and(|deadline| subject.index.now().as_second() - deadline.as_second() > slack)
 }
 
 /// Finds that a pod is terminating, and whether it is stuck.
@@ -49,7 +52,16 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
         .words(" is terminating; grace period left: ")
         .age(left);
     if let Some(disruption) = disruption(pod) {
-        message = message.words(" (").value(disruption).words(")");
+        message = message.words(" (").value(disruption);
+        message = match preemptor(subject, pod) {
+            Some(preemptor) => message
+                .words(": ")
+                .value(workload(preemptor))
+                .words(", priority ")
+                .value(told_priority(preemptor))
+                .words(")"),
+            None => message.words(")"),
+        };
     }
     let advice = match subject.terminating_namespace() {
         Some(_) => "no action needed: no pod is recreated, because the namespace is being deleted",
@@ -58,12 +70,17 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
     Some(Finding::new(ReasonCode::Terminating, message, advice))
 }
 
+/// Returns the pod for which the scheduler preempts a pod, as far as pods were read: it has nominated the node for it.
+fn preemptor<'a>(subject: &Subject<'_, 'a>, pod: &Pod) -> Option<&'a Pod> {
+    let nominated = is_terminating_by_preemption(pod).then(|| subject.index.nominated_for(&pod.spec.node_name));
+    nominated?.into_iter().filter(|other| priority(other) > priority(pod)).max_by_key(|other| priority(other))
+}
+
 fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
-    Sentence::from("pod ")
-        .name(&pod.metadata.name, "there")
-        .words(" is stuck terminating, ")
-        .age(seconds_between(deadline, subject.index.now()))
-        .words(" past its grace period")
+    let past = seconds_between(deadline, subject.index.now());
+    let message = Sentence::from("pod ").name(&pod.metadata.name, "there");
+    let message = message.words(if past > SLACK { " is stuck terminating, " } else { " is terminating, " });
+    message.age(past).words(" past its grace period")
 }
 
 /// Finds a pod that is still there past its grace period.
@@ -77,7 +94,10 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
             format!("check the controller that owns finalizer {finalizers}: it removes the finalizer when it is done");
         let get = Command::kubectl(&["get", "pod", "-o", "yaml"]).namespace(&metadata.namespace).name(&metadata.name);
         let message = message.words(format!("; finalizer {finalizers}"));
-        return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(get);
+        // Its controller may be about to remove it.
+        let is_stuck = seconds_between(deadline, subject.index.now()) > SLACK;
+        let code = if is_stuck { ReasonCode::StuckTerminating } else { ReasonCode::Terminating };
+        return Finding::new(code, message, advice).with_command(get);
     }
     let now = subject.index.now();
     let not_ready = node.and_then(|node| Some((node, node_health::not_ready(now, node)?)));

@@ -193,6 +193,18 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl describe ds -n default agent",
         ),
         case(
+            "no_pod_was_read_although_the_status_counts_one",
+            plain().daemon_set(json!({
+                "metadata": {"managedFields": [
+                    {"manager": "kube-controller-manager", "subresource": "status", "time": at("11:59:50"), "fieldsV1": {}},
+                    {"manager": "kubectl", "time": at("11:59:55"), "fieldsV1": {}}]},
+                "status": {"currentNumberScheduled": 1},
+            })),
+            (Missing, R::Unexplained),
+            &["written 10s ago, counts 1 node with a pod", "different states"],
+            "",
+        ),
+        case(
             "events_that_could_not_be_read_are_named",
             without_events(plain()),
             (Missing, R::Unexplained),

@@ -1,6 +1,7 @@
 //! Why an eligible node has no pod object.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::daemon_set_context::Subject;
 use super::daemon_set_findings;
@@ -9,8 +10,10 @@ use super::sentence::Sentence;
 use crate::facts::controller::BURST;
 use crate::facts::revisions::name_of;
 use crate::model::node::Node;
+use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
+use crate::report::count;
 use crate::report::fix::Command;
 use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
@@ -30,9 +33,48 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
         findings.extend(daemon_set_findings::controller_seems_down(subject));
     }
     if findings.is_empty() {
-        findings.push(create_pending(subject, node).unwrap_or_else(|| unexplained(subject)));
+        let pending = || create_pending(subject, node);
+        findings.push(pods_not_read(subject).or_else(pending).unwrap_or_else(|| unexplained(subject)));
     }
     findings
+}
+
+/// Returns how many nodes have a pod according to the status, and since when it says so, if fewer pods were read than that.
+///
+/// A node that should run a pod counts whatever its pod does (`updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go,
+/// release 1.37.2).
+fn counted_in_status(subject: &Subject) -> Option<(i64, Option<Timestamp>)> {
+    let daemon_set = subject.daemon_set;
+    let counted = daemon_set.status.current_number_scheduled;
+    let read = subject.node_pods.iter().filter(|node| node.should_run() && !node.pods.is_empty()).count();
+    let is_known = subject.nodes_known && !subject.index.snapshot.nodes_limited && daemon_set.is_observed();
+    let is_status = |entry: &&Value| entry["subresource"] == "status";
+    let written = managed_fields(&daemon_set.object).iter().filter(is_status).filter_map(time_of).max();
+    (is_known && i64::try_from(read).is_ok_and(|read| read < counted)).then_some((counted, written))
+}
+
+fn told_of_status((counted, written): (i64, Option<Timestamp>), now: Timestamp) -> Sentence {
+    let message = match written {
+        Some(at) => Sentence::from("the status, written ").age(seconds_between(at, now)).words(" ago,"),
+        None => Sentence::from("the status"),
+    };
+    message.words(format!(" counts {} with a pod", count(usize::try_from(counted).unwrap_or_default(), "node")))
+}
+
+/// Tells that a pod was deleted since the status was written, if it was written at such a time.
+fn deleted_since_status(subject: &Subject, was_written: impl Fn(Option<Timestamp>) -> bool) -> Option<Sentence> {
+    let counted = counted_in_status(subject).filter(|(_, written)| was_written(*written))?;
+    let told = told_of_status(counted, subject.index.now());
+    Some(told.words(": one was deleted since, and the controller has not replaced it"))
+}
+
+/// Finds that no pod was read, although the status counts some: that there is none is not certain.
+fn pods_not_read(subject: &Subject) -> Option<Finding> {
+    let counted = counted_in_status(subject).filter(|_| subject.node_pods.iter().all(|node| node.pods.is_empty()))?;
+    let message = Sentence::from("no pod was read, but ").then(told_of_status(counted, subject.index.now()));
+    let message = message.words(": all were deleted since, or the API server has answered from different states");
+    let advice = "look again; if that stays, ask the API server without the proxy or the load balancer before it";
+    Some(Finding::new(ReasonCode::Unexplained, message, advice))
 }
 
 /// Finds why pods are missing if the nodes are not known.
@@ -56,13 +98,18 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     let recent = |at: Option<Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
     let age = |at: Timestamp| seconds_between(at, now);
     let (metadata, created) = (&subject.daemon_set.metadata, subject.creations().created);
-    let message = if let Some(at) = recent(metadata.creation_timestamp.get()) {
-        Sentence::from("pod not created yet: the DaemonSet was created ").age(age(at)).words(" ago")
-    } else if let Some(at) = recent(node.metadata.creation_timestamp.get()) {
+    let of_controller = recent(subject.creations().deleted);
+    let message = if let Some(at) = recent(node.metadata.creation_timestamp.get()) {
         Sentence::from("pod not created yet: the node was created ").age(age(at)).words(" ago")
+    } else if let (None, Some(told)) =
+        (of_controller, deleted_since_status(subject, |written| recent(written).is_some()))
+    {
+        Sentence::from("pod not created yet: ").then(told)
+    } else if let Some(at) = recent(metadata.creation_timestamp.get()) {
+        Sentence::from("pod not created yet: the DaemonSet was created ").age(age(at)).words(" ago")
     } else if let Some(at) = recent(created) {
         Sentence::from("pod not created yet: the controller created another ").age(age(at)).words(" ago")
-    } else if let Some(at) = recent(subject.creations().deleted) {
+    } else if let Some(at) = of_controller {
         Sentence::from("pod not created yet: the controller deleted one ").age(age(at)).words(" ago")
     } else {
         return None;
@@ -85,7 +132,14 @@ fn is_alive(subject: &Subject) -> bool {
 /// Finds a missing pod that nothing explains.
 fn unexplained(subject: &Subject) -> Finding {
     let (namespace, name) = (&subject.daemon_set.metadata.namespace, &subject.daemon_set.metadata.name);
+    let deleted = deleted_since_status(subject, |_| true);
     match subject.index.snapshot.gap(Kind::Events, namespace) {
+        None if is_alive(subject) && let Some(deleted) = deleted => Finding::new(
+            ReasonCode::Unexplained,
+            deleted,
+            "look again; if no pod follows, make the controller look at the DaemonSet again",
+        )
+        .with_command(name_of(subject.daemon_set).command(Subcommand::Retry)),
         None if is_alive(subject) => Finding::new(
             ReasonCode::Unexplained,
             "no pod was created, and nothing is known that prevents it: no event of the last hour explains why, the namespace is active, \
@@ -109,5 +163,30 @@ fn unexplained(subject: &Subject) -> Finding {
             let events = Command::kubectl(&["get", "events"]).namespace(namespace).flag("--field-selector", involved);
             Finding::new(ReasonCode::Unexplained, message, "look at the events of the DaemonSet").with_command(events)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::coverage::test_support::{World, at, world};
+
+    #[test]
+    fn a_pod_that_was_deleted_since_the_status_was_written_is_about_to_be_replaced() {
+        let message = |current: i64, change: fn(World) -> World| {
+            let managed = json!([{"manager": "kcm", "subresource": "status", "time": at("11:59:40"), "fieldsV1": {}}]);
+            let status = json!({"metadata": {"managedFields": managed}, "status": {"currentNumberScheduled": current}});
+            let world = world().node("a", json!({})).node("b", json!({})).pod("agent-b", "b", json!({}));
+            change(world.daemon_set(status)).coverage().problems[0].message.clone()
+        };
+        let told = "pod not created yet: the status, written 20s ago, counts 2 nodes with a pod: one was deleted since, and the \
+                    controller has not replaced it";
+        assert_eq!(message(2, |world| world), told);
+        assert!(!message(1, |world| world).contains("the status"));
+        let young = |world: World| world.daemon_set(json!({"metadata": {"creationTimestamp": at("11:59:00")}}));
+        assert_eq!(message(2, young), told);
+        let by_controller = |world: World| world.event("DaemonSet", "agent", "SuccessfulDelete", "m", "11:59:50");
+        assert!(message(2, by_controller).ends_with("the controller deleted one 10s ago"));
     }
 }

@@ -116,9 +116,9 @@ fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{fleet, note_rollouts};
+    use super::{Index, Situation, fleet, note_rollouts, verdict_of};
     use crate::coverage::options::Options;
-    use crate::coverage::test_support::{World, at, world};
+    use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::coverage::walk::coverage;
     use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
@@ -335,6 +335,23 @@ mod tests {
         };
         assert_eq!(status(json!([{"operator": "Exists"}])), Status::NodesDown);
         assert_eq!(status(json!([])), Status::NodesDown);
+    }
+
+    #[test]
+    fn while_all_nodes_are_down_a_rollout_is_still_one() {
+        let told = |hash: &str| {
+            let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+            let down = json!({"spec": {"taints": taints}, "status": {"conditions": [
+                {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]}});
+            let pod = json!({"metadata": {"deletionTimestamp": at("11:59:58"), "labels": {"controller-revision-hash": hash}}});
+            let world = world().node("a", down.clone()).node("b", down);
+            let world = world.pod("agent-a", "a", pod.clone()).pod("agent-b", "b", pod);
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            situation.is_in_rollout(verdict_of(&situation))
+        };
+        assert_eq!([told("hash1"), told(CURRENT)], [Some(true), Some(false)]);
     }
 
     /// The table and the incident above it must agree about a DaemonSet.

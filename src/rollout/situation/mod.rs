@@ -37,6 +37,7 @@ use crate::report::coverage::DaemonSetCoverage;
 use crate::report::fix::Fix;
 use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
+use crate::report::strategy::Strategy;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
 use fault::Raised;
@@ -302,6 +303,12 @@ impl<'a> Situation<'a> {
         match verdict {
             // While the controller is down, every rollout is blocked, whether it has replaced all pods or not.
             Verdict::Progressing | Verdict::Blocked if self.controller_silent_since().is_none() => Some(true),
+            // If all nodes are down, the pods on them count as misscheduled, and may be terminating.
+            _ if self.coverage.counts.eligible == Some(0)
+                && matches!(self.coverage.strategy, Strategy::RollingUpdate(_)) =>
+            {
+                Some(self.pods().any(|pod| self.is_updated(pod) == Some(false)))
+            }
             _ => replaces_pods(&self.coverage),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
@@ -243,17 +244,20 @@ impl<'a> Reader<'a> {
         Ok(found)
     }
 
-    /// Returns the result or, if the query does not require it, records why it could not be read.
+    /// Returns the result or, if the query does not require it, records why it could not be read. Leases and events are never required
+    /// if they do not come at all; a dump has them, or fails.
     pub(super) async fn if_possible<T: Default>(
         &self,
         kind: Kind,
         read: impl Future<Output = Result<T, ClusterError>>,
     ) -> Result<T, ClusterError> {
-        let Some(optional_timeout) = self.needs.optional_timeout else { return read.await };
-        let problem = match timeout(optional_timeout, read).await {
-            Ok(Ok(read)) => return Ok(read),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", optional_timeout.as_secs()),
+        let is_evidence = matches!(kind, Kind::Leases | Kind::Events) && !self.needs.everything;
+        let limit = self.needs.optional_timeout.or(is_evidence.then_some(EVIDENCE_TIMEOUT));
+        let Some(limit) = limit else { return read.await };
+        let problem = match timeout(limit, read).await {
+            Ok(Err(error)) if self.needs.optional_timeout.is_some() => error.to_string(),
+            Ok(read) => return read,
+            Err(_) => format!("no answer within {} s", limit.as_secs()),
         };
         self.note_gap(kind, None, GapCause::Failed(problem));
         Ok(T::default())
@@ -326,6 +330,9 @@ pub(super) fn add_gap(snapshot: &mut Snapshot, gap: Gap) -> bool {
     }
     is_new
 }
+
+/// How long to wait for leases and events.
+const EVIDENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns whether a kind is optional in a cluster: a custom resource, or in an API group that can be disabled.
 fn is_optional(kind: Kind) -> bool {

@@ -12,7 +12,7 @@ use crate::error::{CommandError, Exit};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::plan::{PodRef, Step};
-use crate::rollout::apply::{Application, Failed, Server, StepRefusal, apply};
+use crate::rollout::apply::{Application, Failed, Server, StepRefusal, apply, look_again};
 
 /// The timeout of a read after a change.
 pub(super) const REREAD: Duration = Duration::from_secs(5);
@@ -25,8 +25,9 @@ pub(super) struct ApiServer<'a> {
 }
 
 impl ApiServer<'_> {
-    /// Applies a step within a time limit. If that ends, or the command is asked to stop in the meantime, the outcome is unknown,
-    /// except for a dry run, and unless every attempt was answered: a server that is too busy has not processed it.
+    /// Applies a step within a time limit. If that ends, the object is read again within a few seconds. The outcome is unknown if that
+    /// does not show it, or if the command is asked to stop in the meantime, except for a dry run, and unless every attempt was answered:
+    /// a server that is too busy has not processed it.
     pub(super) async fn apply(
         &self,
         step: &Step,
@@ -41,12 +42,17 @@ impl ApiServer<'_> {
         };
         tokio::select! {
             biased;
-            application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => {
-                application.unwrap_or_else(|_| match self.is_dry_run {
-                    true => Application::Unknown(not_answered(time_limit)),
-                    false => unfinished(not_answered(time_limit), not_processed(time_limit)),
-                })
-            }
+            application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => match application {
+                Ok(application) => application,
+                Err(_) if self.is_dry_run => Application::Unknown(not_answered(time_limit)),
+                Err(_) => match unfinished(not_answered(time_limit), not_processed(time_limit)) {
+                    Application::Unknown(error) => {
+                        let seen = timeout(REREAD, look_again(self, step, before, error)).await;
+                        seen.unwrap_or_else(|_| Application::Unknown(not_answered(time_limit)))
+                    }
+                    refused => refused,
+                },
+            },
             () = interrupted, if !self.is_dry_run => unfinished(super::interrupted(), super::interrupted()),
         }
     }

@@ -136,6 +136,12 @@ pub(super) fn applied_or_not(
             );
             NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
+        Application::NotDry => {
+            let message = format!(
+                "{title} was changed although this was a dry run: the API server, or a proxy before it, ignores dryRun"
+            );
+            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message)) }
+        }
         Application::Unknown(error) => unknown(error, repeat.after("it is not known whether the change was applied")),
         Application::NotSeen(error) => {
             let found = "it is not known whether the change was applied; it was not when the DaemonSet was read again";

@@ -182,7 +182,9 @@ impl<'a> Run<'a> {
                 let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
                 Replaced::Unanswered(error.hint(unseen))
             }
-            Application::Refused(_) | Application::Recreated | Application::Kept(..) => Replaced::Later(None),
+            Application::Refused(_) | Application::Recreated | Application::Kept(..) | Application::NotDry => {
+                Replaced::Later(None)
+            }
             Application::Unknown(error) if error.exit != Exit::Interrupted && self.is_gone(pod, watch, io).await => {
                 Replaced::Yes
             }

@@ -313,8 +313,11 @@ impl PendingChange<'_> {
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
         let Some(time_limit) = self.settings.time_limit().filter(|_| is_observed) else {
             let is_real = self.settings.dry_run == DryRun::Off;
-            if is_real && self.plan.action == Action::Retry && self.is_missing(object).await {
-                return Err(self.not_applied(ChangeStage::Unknown, self.not_there(), out));
+            if is_real
+                && self.plan.action == Action::Retry
+                && let Some(error) = self.missing(object).await
+            {
+                return Err(self.not_applied(ChangeStage::Unknown, error, out));
             }
             self.print_result(object, out)?;
             if self.settings.output.is_none() {
@@ -338,11 +341,13 @@ impl PendingChange<'_> {
                 put_back = by;
                 None
             }
-            Ok(None) if self.is_missing(object).await => {
-                self.report.outcome.stage = ChangeStage::Unknown;
-                Some(self.not_there())
+            Ok(None) => {
+                let missing = self.missing(object).await;
+                if missing.is_some() {
+                    self.report.outcome.stage = ChangeStage::Unknown;
+                }
+                missing.or_else(|| Some(not_observed(Controller::of(self.before.daemon_set), Some(time_limit))))
             }
-            Ok(None) => Some(not_observed(Controller::of(self.before.daemon_set), Some(time_limit))),
             Err(error) => Some(CommandError {
                 message: format!("the change was applied, and waiting for the controller failed: {}", error.message),
                 ..error
@@ -404,21 +409,27 @@ impl PendingChange<'_> {
         }
     }
 
-    /// Returns the error for a change that the API server has confirmed but that is missing.
-    fn not_there(&self) -> CommandError {
-        let message = "the API server confirmed the change, but the DaemonSet does not have it";
-        let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-        error.hint(self.repeat().after("it is not known whether the change was applied"))
-    }
-
-    /// Returns whether the DaemonSet is older than the object with the change.
-    async fn is_missing(&self, object: &Value) -> bool {
+    /// Reads the DaemonSet again, and returns the error for a change that the API server has confirmed and that is missing. A state from
+    /// before the change proves nothing about it: behind a load balancer, API servers may be apart.
+    async fn missing(&self, object: &Value) -> Option<CommandError> {
         let applied = object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-        // An annotation on the DaemonSet itself does not change the generation.
-        let Ok(live) = self.session.source.live() else { return false };
+        let live = self.session.source.live().ok()?;
         let read = timeout(REREAD, live.read_daemon_set(self.before.daemon_set)).await;
-        matches!(read, Ok(Ok(Some(now))) if now.metadata.generation < applied || now.metadata.is_older_than(version))
+        let Ok(Ok(Some(DaemonSet { metadata: now, .. }))) = read else { return None };
+        // An annotation on the DaemonSet itself does not change the generation.
+        let message = match now.is_older_than(version) {
+            true => format!(
+                "the API server confirmed the change with resourceVersion {version}, and still answers from an older state, with                  resourceVersion {}",
+                now.resource_version
+            ),
+            false if now.generation < applied => {
+                "the API server confirmed the change, but the DaemonSet does not have it".to_owned()
+            }
+            false => return None,
+        };
+        let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+        Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
     }
 
     /// Waits until the controller has observed the change; returns `None` on timeout. If a pause was reverted, the

@@ -159,7 +159,7 @@ async fn ask_admission(
         match live.would_admit(namespace, &pod(proposed, template, &creates)).await? {
             Asked::Yes => {}
             Asked::No(message) => found.refusal = Some(message),
-            Asked::Unknown(message) => {
+            Asked::Unknown(message) | Asked::NotDry(message) => {
                 found.unknown.push(format!("whether the API server would admit the pods is not known: {message}"));
                 if !creates("ServiceAccount", account)
                     && let Asked::No(_) = live.exists("ServiceAccount", Some(namespace), account).await?
@@ -179,7 +179,7 @@ async fn ask_admission(
         match live.exists(need.kind, Some(namespace), need.name).await? {
             Asked::Yes => {}
             Asked::No(_) => need.not_found(namespace, &mut found),
-            Asked::Unknown(message) => need.unknown(&message, &mut found),
+            Asked::Unknown(message) | Asked::NotDry(message) => need.unknown(&message, &mut found),
         }
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! Shared by all subcommands: which cluster or dump, which DaemonSets, and how to print.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::iter;
@@ -420,12 +420,17 @@ impl Session {
     /// Tries pods in dry runs, and shows the progress; a dump has no API server to ask.
     pub(super) async fn ask(&self, pods: impl IntoIterator<Item = Trial>, io: &mut Io<'_>) -> Vec<Admission> {
         match &self.source {
-            Source::Live(_) => show_progress(self.try_pods(pods, None), &self.progress, io).await,
+            Source::Live(_) => {
+                let asked = show_progress(self.try_pods(pods, None), &self.progress, io).await;
+                // A failure to write them is found when the answer is written.
+                drop(self.print_warnings(io));
+                asked
+            }
             Source::File(_) => Vec::new(),
         }
     }
 
-    /// Adds to a snapshot of one DaemonSet who has written the limits of its namespace, if the API server has refused
+    /// Adds to a snapshot of one DaemonSet who has written what limits, admits and changes its pods, if the API server has refused
     /// some pods. Anything that is not read within a few seconds is omitted.
     pub(super) async fn note_written_limits(&self, snapshot: &mut Snapshot) {
         let Source::Live(live) = &self.source else { return };
@@ -444,8 +449,14 @@ impl Session {
         let Source::Live(live) = &self.source else { return Vec::new() };
         let end = Instant::now() + TRIAL;
         let end = deadline.map_or(end, |deadline| deadline.min(end));
+        let created = RefCell::new(Vec::new());
+        let created = &created;
         let ask = |Trial { daemon_set_uid, hash, namespace, pod }| async move {
             let refusal = match timeout_at(end, live.would_admit(&namespace, &pod)).await {
+                Ok(Ok(Asked::NotDry(message))) => {
+                    created.borrow_mut().push(message);
+                    return None;
+                }
                 Ok(Ok(Asked::Yes)) => None,
                 Ok(Ok(Asked::No(message))) => Some(message),
                 Ok(Ok(Asked::Unknown(_)) | Err(_)) | Err(_) => return None,
@@ -463,6 +474,7 @@ impl Session {
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
         live.observed().forget_warnings();
+        created.take().into_iter().for_each(|message| live.observed().warn(message));
         admissions.into_iter().flatten().collect()
     }
 

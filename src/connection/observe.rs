@@ -76,6 +76,11 @@ impl Observed {
         warnings.texts[..warnings.taken].to_vec()
     }
 
+    /// Adds a warning about the server.
+    pub(crate) fn warn(&self, text: String) {
+        self.warnings().add(text);
+    }
+
     /// Discards the new warnings: the server may send them again.
     pub(crate) fn forget_warnings(&self) {
         let mut warnings = self.warnings();

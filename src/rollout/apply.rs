@@ -123,6 +123,8 @@ pub(crate) enum Application<E> {
     Kept(Kept, Value),
     /// It was sent, and it is unknown whether it was applied.
     Unknown(E),
+    /// The server, or a proxy before it, has ignored that it was a dry run: it was applied.
+    NotDry,
     /// Like [`Application::Unknown`], but it was not applied when the object was read again. It may still be applied.
     NotSeen(E),
 }
@@ -164,6 +166,24 @@ pub(crate) async fn apply<S: Server>(
     }
 }
 
+/// Determines the outcome of a step that was given up on before it was answered. It may have been sent for a newer version than it was
+/// planned for, so that it may still be applied as long as nothing tells otherwise.
+pub(crate) async fn look_again<S: Server>(
+    server: &S,
+    step: &Step,
+    before: &DaemonSet,
+    error: S::Error,
+) -> Application<S::Error> {
+    let found = match step {
+        Step::PatchDaemonSet(patch) => after_lost_answer(server, patch, before, error).await,
+        Step::DeletePod(pod) | Step::EvictPod(pod) => after_lost_removal(server, pod, error).await,
+    };
+    match found {
+        Application::Refused(StepRefusal::NotApplied(error)) => Application::NotSeen(error),
+        found => found,
+    }
+}
+
 /// Patches a DaemonSet. If only its status has changed since it was read, the patch is applied to the newer version.
 async fn apply_patch<S: Server>(
     server: &S,
@@ -182,6 +202,9 @@ async fn apply_patch<S: Server>(
     for retry in 1..=MAX_CONFLICT_RETRIES {
         let step = Step::PatchDaemonSet(patch.clone());
         let failed = match server.send(&step).await {
+            // A dry run stores nothing, and so returns the version of the precondition (`DryRunnableStorage.GuaranteedUpdate`,
+            // k8s.io/apiserver/pkg/registry/generic/registry/dryrun.go, release 0.37.2).
+            Ok(answer) if is_dry_run && is_later_version(&answer, &patch) => return Application::NotDry,
             Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
                 Some(Problem::Kept(kept)) if is_dry_run => return Application::Kept(kept, answer),
@@ -271,6 +294,11 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
             return removed_or(server, pod, refusal).await;
         }
     };
+    after_lost_removal(server, pod, error).await
+}
+
+/// Reads a pod again to determine whether it was removed although the response was lost.
+async fn after_lost_removal<S: Server>(server: &S, pod: &PodRef, error: S::Error) -> Application<S::Error> {
     let mut is_unchanged = false;
     for pause in PAUSES {
         server.pause(pause).await;
@@ -490,6 +518,13 @@ fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
         }
         Reread::Nothing => Application::Refused(StepRefusal::NotApplied(error)),
     }
+}
+
+/// Returns whether a response is a later version of the DaemonSet than the one in the precondition of a patch.
+fn is_later_version(answer: &Value, patch: &DaemonSetPatch) -> bool {
+    let version = |version: &str| version.parse::<u64>().ok();
+    let found = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(version);
+    found.zip(version(&patch.resource_version)).is_some_and(|(found, sent)| found > sent)
 }
 
 /// Returns the evidence that a response is not the DaemonSet with the change.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::server::{Asked, JSON, Reply, Server, of_proxies};
 use super::writing::Store;
-use super::{cluster, json_list, refusal};
+use super::{cluster, json_list, refusal, unstored};
 use crate::screens::{Ended, end, kubectl_ds};
 use crate::support::sampling::{all_is_tried, share};
 
@@ -191,7 +191,9 @@ fn boundaries(body: &[u8]) -> BTreeSet<usize> {
 /// Answers as a cluster does, from a store that keeps the changes.
 fn answer(store: &Store, asked: &Asked) -> Reply {
     if asked.method == "PATCH" {
-        return store.write(&asked.body);
+        let before = store.object.lock().unwrap().clone();
+        let answer = store.write(&asked.body);
+        return if asked.target.contains("dryRun=All") { unstored(answer, &before) } else { answer };
     }
     match asked.path() {
         "/version" => Reply::of(200, JSON, r#"{"major":"1","minor":"37","gitVersion":"v1.37.2"}"#),

@@ -84,6 +84,16 @@ fn all() -> Query {
     Query::default()
 }
 
+/// Returns the answer to a patch of an object as that to a dry run, which stores nothing: it has the version of the object.
+pub(crate) fn unstored(answer: Reply, object: &Value) -> Reply {
+    let Ok(mut tried) = serde_json::from_slice::<Value>(&answer.body) else { return answer };
+    if answer.status != 200 {
+        return answer;
+    }
+    tried["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+    Reply::of(200, JSON, tried.to_string())
+}
+
 pub(crate) fn daemon_set(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -129,6 +139,7 @@ pub(crate) fn protobuf_list(kind: &str, items: &[impl prost::Message], next: &st
 /// Writes the list at a path as an API server does in JSON.
 fn json_list(path: &str, items: &[Value]) -> Reply {
     let (api_version, kind, _) = Kind::every()
+        .chain(Kind::ADMISSION)
         .map(Kind::api_names)
         .find(|(.., resource)| path.ends_with(&format!("/{resource}")))
         .expect("a known kind");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server, of_proxies};
-use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
+use super::{JSON, absent, api_groups, daemon_set, json_list, refusal, unstored};
 use crate::screens::{Ended, end, kubectl_ds};
 
 const RETRY: &[&str] = &["retry", "agent", "-n", "team", "-o", "json"];
@@ -77,10 +77,11 @@ impl State {
         let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
         self.edit(|object| json_patch::patch(object, &patch).unwrap());
         let answer = Reply::of(200, JSON, self.object.to_string());
-        if is_dry_run {
-            self.object = before;
+        if !is_dry_run {
+            return answer;
         }
-        answer
+        self.object = before;
+        unstored(answer, &self.object)
     }
 
     fn answer(&mut self, asked: &Asked) -> Reply {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::faults::{Extent, Fault, dated, faults, refuses, wrong_dates};
 use super::server::{Asked, Reply, Server, of_proxies};
-use super::{JSON, absent, api_groups, daemon_set, json_list, refusal};
+use super::{JSON, absent, api_groups, daemon_set, json_list, refusal, unstored};
 use crate::screens::{Ended, end, kubectl_ds};
 use crate::support::sampling::share;
 
@@ -232,7 +232,7 @@ impl Cluster {
         let mut reply = match (asked.method.as_str(), path) {
             ("PATCH", _) if asked.target.contains("dryRun=All") => {
                 let mut tried = State { object: state.object.clone(), pods: Vec::new(), version: state.version };
-                tried.patch(&asked.body)
+                unstored(tried.patch(&asked.body), &state.object)
             }
             ("PATCH", _) => state.patch(&asked.body),
             ("DELETE", path) => state.delete(path, &serde_json::from_slice(&asked.body).unwrap()),

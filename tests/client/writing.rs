@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{JSON, daemon_set, json_list, refusal};
+use super::{JSON, daemon_set, json_list, refusal, unstored};
 use crate::screens::{Ended, check};
 use crate::support::server::{Asked, Reply, Server, of_proxies};
 
@@ -17,7 +17,7 @@ const PATH: &str = "/apis/apps/v1/namespaces/team/daemonsets/agent";
 
 /// What a server keeps: one DaemonSet, with the revisions of its two templates.
 pub(super) struct Store {
-    object: Mutex<Value>,
+    pub(super) object: Mutex<Value>,
     /// Whether a controller acts on changes.
     has_controller: AtomicBool,
 }
@@ -826,7 +826,9 @@ fn what_allowed_more_is_in_the_command_that_repeats_it() {
         let store = store();
         let server = start(move |asked| match asked.method.as_str() {
             "GET" => store.read(asked.path()).unwrap_or_else(|| Reply::of(404, JSON, "{}")),
-            _ if asked.target.contains("dryRun=All") => store_like(store).write(&asked.body),
+            _ if asked.target.contains("dryRun=All") => {
+                unstored(store_like(store).write(&asked.body), &store.object.lock().unwrap())
+            }
             _ => Reply::hang_up(),
         });
         let (code, out, err) = run(&server, arguments);

@@ -26,6 +26,13 @@ pub(crate) enum Asked {
     No(String),
     /// Unknown: the server could not be asked, for this reason.
     Unknown(String),
+    /// Unknown: what was a dry run was carried out.
+    NotDry(String),
+}
+
+/// Returns whether an object has the version that only a stored one has.
+fn is_stored(object: &Value) -> bool {
+    object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
 }
 
 impl Live {
@@ -93,6 +100,10 @@ impl Live {
         // A proxy may return anything.
         let list = List { namespace: Some(manifest.namespace().to_owned()), ..List::of(Kind::DaemonSets) };
         match list.check_requested(&stored, manifest.name()) {
+            Ok(()) if verb == "create" && is_stored(&stored) => {
+                let problem = "the DaemonSet was created although this was a dry run: the API server, or a proxy before it, ignores dryRun";
+                Err(ClusterError::Answer { request, problem: problem.to_owned() })
+            }
             Ok(()) => Ok(stored),
             Err(problem) => Err(ClusterError::Answer { request, problem }),
         }
@@ -110,6 +121,12 @@ impl Live {
             created["kind"] == "Pod" && !is_elsewhere && created_as == sent_as
         };
         match self.transport.change::<Value>("create pods", &path, change).await {
+            // A dry run stores nothing, and so returns no version (`DryRunnableStorage.Create`,
+            // k8s.io/apiserver/pkg/registry/generic/registry/dryrun.go, release 0.37.2).
+            Ok(created) if is_stored(&created) => Ok(Asked::NotDry(format!(
+                "pod {namespace}/{} was created although this was a dry run: the API server, or a proxy before it, ignores dryRun;                  delete the pod",
+                created["metadata"]["name"].as_str().unwrap_or_default()
+            ))),
             Ok(created) if is_same(&created) => Ok(Asked::Yes),
             Ok(_) => Ok(Asked::Unknown("the answer is not this pod".to_owned())),
             Err(ClusterError::Api { message, .. }) if is_refusal(&message) => Ok(Asked::No(message)),

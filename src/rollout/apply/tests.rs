@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Application, Failed, Kept, Server, StepRefusal, apply};
+use super::{Application, Failed, Kept, Server, StepRefusal, apply, look_again};
 use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::StageFlags;
@@ -108,6 +108,12 @@ fn apply_to(script: &Script, is_dry_run: bool) -> (Application<&'static str>, us
     carried_out(script, &Plan::undo(&before, 1, &target), &before, is_dry_run)
 }
 
+/// Returns the answer to a dry run, which stores nothing.
+fn unstored(mut answer: Value) -> Value {
+    answer["metadata"]["resourceVersion"] = "7".into();
+    answer
+}
+
 fn before() -> DaemonSet {
     DaemonSet::from_object(object("agent:2", |_| {})).unwrap()
 }
@@ -123,6 +129,36 @@ fn carried_out(
         Poll::Ready(application) => (application, script.sent.get()),
         Poll::Pending => panic!("nothing here waits"),
     }
+}
+
+/// Nobody knows for which version it was sent last.
+#[test]
+fn what_became_of_a_patch_that_was_given_up_on_is_read_again() {
+    let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
+    let version =
+        |image: &str, version: &str| object(image, |object| object["metadata"]["resourceVersion"] = version.into());
+    for (now, expected) in [
+        (Ok(Some(version("agent:1", "8"))), Application::Applied(version("agent:1", "8"))),
+        (Ok(Some(version("agent:2", "7"))), Application::NotSeen("late")),
+        (Ok(Some(version("agent:2", "8"))), Application::NotSeen("late")),
+        (Ok(Some(version("agent:2", "6"))), Application::Unknown("late")),
+        (Ok(None), Application::Refused(StepRefusal::Deleted)),
+        (Err("down"), Application::Unknown("late")),
+    ] {
+        let (script, before) = (Script::new(Err(Failed::NotFound), vec![now.clone()]), before());
+        let plan = Plan::undo(&before, 1, &target);
+        let application = pin!(look_again(&script, &plan.steps[0], &before, "late"));
+        assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected), "{now:?}");
+        assert_eq!(script.sent.get(), 0);
+    }
+}
+
+#[test]
+fn a_dry_run_that_was_carried_out_is_told() {
+    let of_version = |version: &str| object("agent:1", |object| object["metadata"]["resourceVersion"] = version.into());
+    let tried = |version: &str| applied(Ok(of_version(version)), Err("down"), true);
+    assert_eq!(tried("7"), (Application::Applied(of_version("7")), 1));
+    assert_eq!(tried("8"), (Application::NotDry, 1));
 }
 
 #[test]
@@ -396,8 +432,8 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     };
     let lost = || Err(Failed::OutcomeUnknown("lost"));
     assert_eq!(
-        of(&plan, &before, Ok(kept.clone()), Err("down"), true),
-        Application::Kept(Kept::Strategy, kept.clone())
+        of(&plan, &before, Ok(unstored(kept.clone())), Err("down"), true),
+        Application::Kept(Kept::Strategy, unstored(kept.clone()))
     );
     for answer in [Ok(kept.clone()), lost(), Err(Failed::Refused("no"))] {
         assert_eq!(
@@ -414,7 +450,8 @@ fn a_hold_without_its_update_strategy_is_told_from_one_that_is_not_known() {
     let mut kept = plan.applied_to(&held.object).unwrap();
     kept["metadata"]["resourceVersion"] = "9".into();
     rolling(&mut kept);
-    assert_eq!(of(&plan, &held, Ok(kept.clone()), Err("down"), true), Application::Kept(Kept::Strategy, kept.clone()));
+    let tried = of(&plan, &held, Ok(unstored(kept.clone())), Err("down"), true);
+    assert_eq!(tried, Application::Kept(Kept::Strategy, unstored(kept.clone())));
     assert_eq!(of(&plan, &held, lost(), Ok(Some(kept.clone())), false), Application::Kept(Kept::Strategy, kept));
     // Nothing else is written, so it is unknown whether this was.
     let mut edits = before.object.clone();
@@ -450,8 +487,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     let template = DaemonSet::from_object(object("agent:3", |_| {})).unwrap().template();
     let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), Some(&template));
     let Step::PatchDaemonSet(patch) = &plan.steps[0] else { panic!("no patch") };
-    let mut answer = patch.applied_to(&before.object).unwrap();
-    answer["metadata"]["resourceVersion"] = "8".into();
+    let mut answer = unstored(patch.applied_to(&before.object).unwrap());
     let dry_run =
         |answer: &Value| carried_out(&Script::new(Ok(answer.clone()), vec![Err("down")]), &plan, &before, true);
     assert!(matches!(dry_run(&answer).0, Application::Applied(_)));
@@ -463,8 +499,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     let held = DaemonSet::from_object(held).unwrap();
     let again = Plan::partition(&held, now, "3".parse().unwrap(), "run 2", &StageFlags::default(), Some(&template));
     let Step::PatchDaemonSet(patch) = &again.steps[0] else { panic!("no patch") };
-    let mut answer = patch.applied_to(&held.object).unwrap();
-    answer["metadata"]["resourceVersion"] = "8".into();
+    let mut answer = unstored(patch.applied_to(&held.object).unwrap());
     answer["spec"]["template"] = held.object["spec"]["template"].clone();
     let script = Script::new(Ok(answer.clone()), vec![Err("down")]);
     assert_eq!(carried_out(&script, &again, &held, true).0, Application::Kept(Kept::Template, answer));
@@ -580,9 +615,9 @@ fn a_change_of_the_spec_of_which_only_an_annotation_is_written_was_dropped() {
     assert!(answer.pointer("/metadata/annotations/kubectl-ds~1raised-pace").is_some());
     answer["metadata"]["resourceVersion"] = "8".into();
     answer["spec"]["updateStrategy"] = strategy(1);
-    for is_dry_run in [true, false] {
+    for (answer, is_dry_run) in [(unstored(answer.clone()), true), (answer, false)] {
         let script = Script::new(Ok(answer.clone()), vec![Ok(Some(answer.clone()))]);
         let (application, _) = carried_out(&script, &plan, &before, is_dry_run);
-        assert_eq!(application, Application::Kept(Kept::All, answer.clone()));
+        assert_eq!(application, Application::Kept(Kept::All, answer));
     }
 }

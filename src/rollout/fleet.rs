@@ -343,7 +343,8 @@ mod tests {
             let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
             let down = json!({"spec": {"taints": taints}, "status": {"conditions": [
                 {"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]}});
-            let pod = json!({"metadata": {"deletionTimestamp": at("11:59:58"), "labels": {"controller-revision-hash": hash}}});
+            let pod = json!({"metadata": {"deletionTimestamp": at("11:59:58"), "labels": {"controller-revision-hash": hash,
+                "pod-template-generation": null}}});
             let world = world().node("a", down.clone()).node("b", down);
             let world = world.pod("agent-a", "a", pod.clone()).pod("agent-b", "b", pod);
             let snapshot = world.finish();

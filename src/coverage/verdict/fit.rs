@@ -552,7 +552,7 @@ mod tests {
         let advice = |labels: &str, cpu: &str| {
             let container = json!({"name": "agent", "resources": {"requests": {"cpu": "6"}}});
             let other = json!({"metadata": {"labels": {"pool": labels}}, "status": {"allocatable": {"cpu": cpu}}});
-            let coverage = world()
+            let world = world()
                 .template(json!({"nodeSelector": {"pool": "a"}}))
                 .node("n", json!({"metadata": {"labels": {"pool": "a"}}}))
                 .pending_pod(
@@ -561,10 +561,9 @@ mod tests {
                     "0/2 nodes are available: 2 Insufficient cpu.",
                     json!({"spec": {"containers": [container]}}),
                 )
-                .node("other", other)
-                .pod("agent-y", "other", json!({}))
-                .coverage();
-            coverage.problems[0].fix.advice.clone()
+                .node("other", other);
+            let world = if labels == "a" { world.pod("agent-y", "other", json!({})) } else { world };
+            world.coverage().problems[0].fix.advice.clone()
         };
         let lower = "lower the cpu request to 4 at most, or ";
         let add = format!("{lower}add nodes with more cpu: none on which the pods are to run has as much");

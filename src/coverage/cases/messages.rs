@@ -372,7 +372,7 @@ fn the_image_of_a_volume_is_named_and_not_that_of_the_container() {
 
 #[test]
 fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
-    let rows = rows::<49>(include_str!("messages/container.txt"));
+    let rows = rows::<52>(include_str!("messages/container.txt"));
     for reason in ["CreateContainerError", "RunContainerError", "CreateContainerConfigError"] {
         hold(&rows, |message| waiting(reason, message), R::ContainerConfigError);
     }
@@ -385,7 +385,7 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
 
 #[test]
 fn a_sandbox_gets_advice_by_what_is_said() {
-    let rows = rows::<36>(include_str!("messages/sandbox.txt"));
+    let rows = rows::<37>(include_str!("messages/sandbox.txt"));
     for reason in ["FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer"] {
         hold(
             &rows,

@@ -124,6 +124,22 @@ const OF_NODES: &[Cause] = &[
         "free disk space on the node, such as that of unused images, or enlarge its disk",
     ),
     TOO_MANY_OPEN_FILES,
+    // NVIDIA's library, which nvidia-smi, the device plugin and the container toolkit use: `nvmlErrorString`.
+    cause(
+        FixIn::Node,
+        &["driver/library version mismatch"],
+        "restart the node, or reload the kernel module of its GPU driver: it is of another version than the driver's library",
+    ),
+    cause(
+        FixIn::Host,
+        &[
+            "nvml error: driver not loaded",
+            "couldn't communicate with the nvidia driver",
+            "load library failed: libnvidia-ml",
+        ],
+        "install or load the GPU driver on the node, where it is missing or its kernel module is not loaded; if a DaemonSet such as that of \
+         NVIDIA's GPU operator installs it, check its pod there",
+    ),
     // The kubelet runs `mount` in a unit of its own, and runtimes make one of each container's cgroup.
     cause(
         FixIn::Node,
@@ -176,6 +192,10 @@ const OF_NODES: &[Cause] = &[
         "free memory on the node: request what the pods there use, and limit those that use more",
     ),
 ];
+
+/// What is missing where a container runtime does not know NVIDIA's: docs.nvidia.com/datacenter/cloud-native/container-toolkit.
+pub const CONTAINER_TOOLKIT: &str = "install the NVIDIA Container Toolkit on the node, and configure the container runtime for it \
+                                     (`nvidia-ctk runtime configure`), then restart that; exclude nodes without GPUs with a nodeSelector";
 
 /// The limit that agents which watch files reach first: 128 instances per user.
 pub const INOTIFY: Cause = cause(

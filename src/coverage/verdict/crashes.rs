@@ -126,10 +126,12 @@ const LAST_WORDS: &[Cause] = &[
         "check kube-proxy, or what replaces it, and the network plugin on the node: the pod does not reach the API server through its \
          Service",
     ),
+    // What the NVIDIA device plugin says: internal/plugin/factory.go, github.com/NVIDIA/k8s-device-plugin.
     cause(
-        FixIn::Node,
-        &["driver/library version mismatch"],
-        "restart the node, or reload the kernel module of its GPU driver: it is of another version than the driver's library",
+        FixIn::Host,
+        &["nvml: error_library_not_found", "could not load nvml library", "failed to initialize nvml: could not load"],
+        "if the node has a GPU, install its driver, and have the NVIDIA runtime run these pods (runtimeClassName, or the default of the \
+         container runtime); exclude nodes without GPUs with a nodeSelector",
     ),
     cause(
         FixIn::Template,

@@ -1,7 +1,7 @@
 //! Why a container cannot be created or started, by what the kubelet and the container runtime say.
 
 use super::admission_changes::{of_object, of_profile};
-use super::cause::{Also, Cause, FixIn, cause, platform, quoted_after};
+use super::cause::{Also, CONTAINER_TOOLKIT, Cause, FixIn, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, describe_pod, edit};
 use super::images::{is_image_pull_failure, other_platform, template_of};
@@ -221,6 +221,7 @@ const CAUSES: &[Cause] = &[
         "rebuild the image without the files of the driver (libcuda, libnvidia-…), which the container toolkit of the node mounts there",
     )
     .and(Also::OfImage),
+    cause(FixIn::Host, &["could not select device driver", "exec: \"nvidia-container-runtime"], CONTAINER_TOOLKIT),
     cause(
         FixIn::Host,
         &["nvidia-container-cli", "nvidia-container-runtime", "cdi device", "nvml"],

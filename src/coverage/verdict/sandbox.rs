@@ -1,7 +1,7 @@
 //! Why the sandbox of a pod cannot be created, by the events of the kubelet.
 
 use super::admission_changes::of_runtime_class;
-use super::cause::{Also, Cause, FixIn, cause, platform};
+use super::cause::{Also, CONTAINER_TOOLKIT, Cause, FixIn, cause, platform};
 use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, is_profile_of_runtime};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
@@ -16,6 +16,7 @@ use crate::report::reason::ReasonCode;
 /// What container runtimes and network plugins say of sandboxes that they cannot create: containerd 1.7 and 2, CRI-O, runc, and the
 /// plugins of containernetworking, AWS, Azure, Calico, Cilium and Flannel.
 const CAUSES: &[Cause] = &[
+    cause(FixIn::Object, &["no runtime for \"nvidia"], CONTAINER_TOOLKIT),
     cause(
         FixIn::Object,
         &["no runtime for … is configured", "failed to find runtime handler", "unknown runtime handler"],

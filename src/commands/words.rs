@@ -306,7 +306,12 @@ pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program:
     if let [flag] = missing.as_slice()
         && flag.starts_with("--")
     {
-        let message = format!("add {flag}: another flag that was given requires it\n");
+        // The time of a dump that is compared.
+        let hint = match flag.starts_with("--from") && subcommand(arguments).as_deref() == Some("compare") {
+            true => format!(", as in `{program} compare BEFORE --from AFTER --now TIME`"),
+            false => String::new(),
+        };
+        let message = format!("add {flag}: another flag that was given requires it{hint}\n");
         return Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message));
     }
     if !missing.iter().any(|one| one == "<NAME>") {

@@ -313,6 +313,34 @@ fn what_others_than_the_scheduler_and_the_kubelet_report_is_told() {
     assert!(fargate.fix.advice.contains("a Fargate profile selects these pods"), "{fargate:?}");
 }
 
+#[test]
+fn pods_that_do_not_start_on_virtual_nodes_are_excluded_from_these() {
+    let fargate = || json!({"metadata": {"labels": {"eks.amazonaws.com/compute-type": "fargate"}}});
+    let creating = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+    let of = |patch: Value| world().node("n", fargate()).unready_pod("agent-x", "n", creating(), patch);
+    let rejected = json!({"status": {"phase": "Failed", "reason": "OutOfpods", "message": "Pod was rejected: Node didn't have enough \
+        resource: pods, requested: 1, used: 1, capacity: 1", "containerStatuses": []}});
+    let mount = "MountVolume.SetUp failed for volume \"log\" : hostPath type check failed: /var/log is not a directory";
+    let old = || json!({"metadata": {"creationTimestamp": at("11:00:00")}});
+    let mut no_room = fargate();
+    no_room["status"] = json!({"allocatable": {"pods": "1"}});
+    let full = "0/1 nodes are available: 1 Too many pods.";
+    for world in [
+        of(old()),
+        of(old()).event("Pod", "agent-x", "FailedMount", mount, "11:59:00"),
+        of(rejected),
+        world().node("n", no_room).other_pod("other-a", "n", json!({})).pending_pod("agent-x", "n", full, json!({})),
+    ] {
+        let told = first(world);
+        let advice = "exclude these nodes with a node affinity (eks.amazonaws.com/compute-type NotIn [fargate])";
+        assert!(told.fix.advice.starts_with(advice), "{told:?}");
+        assert_eq!(told.fix.command.as_ref().unwrap().to_string(), "kubectl edit ds -n default agent", "{told:?}");
+    }
+    // It may still start.
+    let young = json!({"metadata": {"creationTimestamp": at("11:59:00")}});
+    assert!(first(of(young)).fix.advice.starts_with("wait"));
+}
+
 /// The component that removes a taint must tolerate it.
 #[test]
 fn a_cloud_controller_manager_that_waits_for_itself_is_told() {

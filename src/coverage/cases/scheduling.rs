@@ -118,7 +118,7 @@ pub(super) fn cases() -> Vec<Case> {
                 .pending_pod("agent-x", "n", &says("Too many pods"), json!({})),
             (Pending, R::TooManyPods),
             &["1"],
-            "",
+            "kubectl edit ds -n default agent",
         ),
         case(
             "port_is_held_by_another_pod",

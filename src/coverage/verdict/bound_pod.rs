@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::WAITS_FOR_DELETION;
+use super::{PROGRESS_DEADLINE, WAITS_FOR_DELETION};
 use super::admission_changes::{READINESS_GATES, of_gate};
 use super::claims::preparation_failed;
 use super::containers;
@@ -61,14 +61,31 @@ const OF_NODE: &[&str] = &[
 /// pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go, release 1.37.2.
 const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown.";
 
-/// Finds why a bound pod is not available, the root cause first.
+/// Finds why a bound pod is not available, the root cause first. On a virtual node, pods of DaemonSets that have not started by now
+/// never will, whatever the node says of it.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
+    let findings = by_state(subject, node, pod);
+    let created = pod.metadata.creation_timestamp.get();
+    let is_late = || created.is_some_and(|created| seconds_between(created, subject.index.now()) > PROGRESS_DEADLINE);
+    let has_said_why = || pod.is_terminal() || !pod.status.reason.is_empty();
+    let never_starts = || !pod.is_ready() && (has_said_why() || none_created(pod) && is_late());
+    let Some((node, single)) = node.and_then(|node| Some((node, single_pod_node(node)?))).filter(|_| never_starts())
+    else {
+        return findings;
+    };
+    let told = |finding: Finding| match finding.code.is_state_of_node() {
+        true => finding,
+        false => single.told(finding, node).with_command(edit(subject.daemon_set)),
+    };
+    findings.into_iter().map(told).collect()
+}
+
+fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let unreachable = node.and_then(|node| node_health::node_unreachable(subject, node));
     // A pod of the host network starts without the network plugin: that it does not may be why the node is not ready.
     let is_of_pod = pod.spec.host_network && node.is_some_and(node_health::lacks_only_network);
     let is_of_pod = is_of_pod && !pod.is_terminal() && !pod.is_ready();
-    let (first, last) = if is_of_pod { (None, unreachable) } else { (unreachable, None) };
-    let mut findings: Vec<Finding> = first.into_iter().collect();
+    let mut findings: Vec<Finding> = unreachable.clone().filter(|_| !is_of_pod).into_iter().collect();
     if pod.is_terminal() {
         let ended = evicted(pod).or_else(|| ended_by_shutdown(subject, node, pod)).or_else(|| kubelet_rejected(pod));
         let leaves = node.and_then(|node| node_health::leaving(subject.index.now(), node));
@@ -104,16 +121,14 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Findin
         findings.extend(mount_failed(subject, node, pod, &events));
         findings.extend(preparation_failed(subject, node, pod, &events));
         if findings.len() > before {
-            findings.extend(last);
             return findings;
         }
     }
     findings.extend(containers::findings(subject, node, pod, &events));
     findings.extend(readiness_gate(subject, pod));
     if findings.is_empty() {
-        findings.push(not_ready(pod));
+        findings.push(unreachable.unwrap_or_else(|| not_ready(pod)));
     }
-    findings.extend(last);
     findings
 }
 
@@ -336,21 +351,15 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     if subject.deletion_refusal().is_some() {
         return Finding::new(ReasonCode::FailedPodBackoff, message, WAITS_FOR_DELETION);
     }
-    let single = node.and_then(|node| Some((node, single_pod_node(node)?)));
     if let Some(at) = ended_at(pod) {
         let ago = seconds_between(at, subject.index.now());
-        if ago > LONGEST && single.is_none() {
+        if ago > LONGEST && node.is_none_or(|node| single_pod_node(node).is_none()) {
             return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, message, ""));
         }
         message = message.words(" ").age(ago).words(" ago");
     }
     let longest = format_age(FAILED_POD_BACKOFF);
     let message = message.words(format!("; the controller waits up to {longest} before it recreates it"));
-    if let Some((node, single)) = single {
-        return single
-            .told(Finding::new(ReasonCode::FailedPodBackoff, message, ""), node)
-            .with_command(edit(subject.daemon_set));
-    }
     let advice = "fix the cause; to retry now, delete the failed pod";
     Finding::new(ReasonCode::FailedPodBackoff, message, advice).with_command(delete_pod(pod))
 }

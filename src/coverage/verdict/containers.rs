@@ -9,7 +9,6 @@ use super::crashes::{
 use super::creation_errors::creation_failed;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod, edit, log_before, logs};
-use super::fit::single_pod_node;
 use super::images::image_pull_failed;
 use super::node_images::{long_pull, of_digest};
 use super::probes;
@@ -220,17 +219,13 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     // A provider of virtual nodes says here why it does not run the pod (node/pod.go, github.com/virtual-kubelet/virtual-kubelet).
     if !pod.status.reason.is_empty() {
         let message = message.words("; ").value(&pod.status.reason).words(": ").value(pod.status.message.trim());
-        let node = subject.index.node(&pod.spec.node_name);
-        return match node.and_then(|node| Some((node, single_pod_node(node)?))) {
-            Some((node, single)) => single.told(finding(message, ""), node).with_command(edit(subject.daemon_set)),
-            None if pod.status.reason == "ProviderFailed" => {
-                finding(message, "see why the provider of the node does not run the pod, or exclude the node")
-                    .with_origin(Origin::Node)
-                    .with_passing(Passing::Never)
-                    .with_command(describe_pod(pod))
-            }
-            None => finding(message, LOOK).with_command(describe_pod(pod)),
+        let finding = match pod.status.reason == "ProviderFailed" {
+            true => finding(message, "see why the provider of the node does not run the pod, or exclude the node")
+                .with_origin(Origin::Node)
+                .with_passing(Passing::Never),
+            false => finding(message, LOOK),
         };
+        return finding.with_command(describe_pod(pod));
     }
     // What was said of the scheduling is over.
     let now = subject.index.now();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::claims::{self, device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin};
+use super::finding::{Finding, Origin, edit};
 use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
 use super::other_pods;
 use super::pod_claims::{self, volumes_not_bound};
@@ -97,7 +97,7 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
                 let single = single_pod_node(node).filter(|_| code == ReasonCode::TooManyPods);
                 let told = |advice: Sentence| not_recomputed(subject, code, reason, last, advice);
                 match (single, never_beside_old(subject, node, pod, reason)) {
-                    (Some(single), _) => single.told(told("".into()), node),
+                    (Some(single), _) => single.told(told("".into()), node).with_command(edit(subject.daemon_set)),
                     (None, Some(old)) => instead_of_surge(told(NEVER_BESIDE_OLD.into()), old),
                     (None, None) => told(if_unread(code).into()),
                 }

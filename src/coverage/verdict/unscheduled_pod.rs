@@ -4,7 +4,7 @@ use super::admission_changes::{SCHEDULING_GATES, injected_node_selector, of_gate
 use super::claims::{self, waits_for_claim};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
-use super::fit::{NodeRoom, fits_now, port_conflicts};
+use super::fit::{NodeRoom, fits_now, port_conflicts, single_pod_node};
 use super::other_pods;
 use super::pod_claims;
 use super::preemption::{Simulation, is_of_room, names};
@@ -108,6 +108,7 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let (short, shortages): (Vec<String>, Vec<Finding>) = room.shortages(&requests).into_iter().unzip();
     let shortages = shortages.into_iter().map(|finding| match finding.origin {
         Origin::Room(Lack::BesideOldPod) | Origin::Node => finding,
+        Origin::Room(Lack::Pods) if single_pod_node(node).is_some() => finding.with_command(edit(subject.daemon_set)),
         _ => told(finding),
     });
     let shortages =

@@ -218,20 +218,31 @@ reason_codes! {
     /// The node does not have a feature that the pod needs.
     /// Upgrade the kubelet, or do not use the feature.
     NodeFeatureMissing: Placement, Never;
-    /// The scheduler preempts lower-priority pods for the pod.
-    /// Wait for their grace period.
+    /// The scheduler has nominated the node for the pod, and preempts lower-priority pods there.
+    /// Wait: the pod is bound once they have terminated, at the latest after their grace period, which the message shows with their
+    /// names. Nothing is wrong with the node or the template. If it takes longer, the pod that stays is at fault: a finalizer keeps
+    /// it, or the kubelet of the node does not end it. If the same pods are preempted again and again, their controller recreates
+    /// them there: the node has too little room for both.
     WaitingForPreemption: Time, InTime;
     /// The scheduler rejects the node for a reason that has no code of its own.
     /// Read the scheduler's message.
     SchedulerRejected: Placement, Never;
-    /// The kubelet rejected the pod, or ended it because the node was shutting down.
-    /// Read the kubelet's reason: the node changed after the pod was bound.
+    /// The kubelet rejected the pod after it was bound to the node, or ended it because the node was shutting down.
+    /// The kubelet's reason in the message tells whose fault it is. OutOf… (such as OutOfcpu), NodeShutdown, NodeAffinity and
+    /// UnexpectedAdmissionError are about the node: it has less than the scheduler knew, or a device plugin fails. AppArmor,
+    /// SysctlForbidden, PodOSNotSupported and NodePorts are about what the template asks of it: change the template, or exclude such
+    /// nodes. The controller recreates the pod by itself, each time after a longer wait.
     KubeletRejected: Revision, Never;
     /// The pod has failed, and the controller waits before it recreates it.
-    /// Fix the cause. To retry now, delete the failed pod. The wait grows to 15 minutes.
+    /// The wait doubles from one second to 15 minutes with each pod that fails on the node. Fix the cause first: the message
+    /// has the pod's reason, and its containers' exit codes. If pods end so on one node only, look there; if they do on all nodes of
+    /// a revision, its template is to blame. To retry now, delete the failed pod; `kubectl ds retry NAME` shows all that wait.
     FailedPodBackoff: Revision, Never;
-    /// The kubelet evicted the pod.
-    /// Set requests to what the pods use, or free the node.
+    /// The kubelet evicted the pod, because the node ran short of memory, disk space or process IDs, or the pod exceeded a limit.
+    /// If the message says that a container was using more than it requests, or that a limit was exceeded, the pod itself is to
+    /// blame: set its requests and limits to what it uses. Otherwise the node is short because of something else: free it, and see
+    /// its conditions with `kubectl describe node`. The controller recreates the pod, and the kubelet rejects it as long as the
+    /// pressure lasts, except under memory pressure if it requests memory. Pods of a critical priority class are not evicted.
     Evicted: Node, Never;
     /// An image cannot be pulled.
     /// The message tells why, and the advice follows from it: the name or tag of the image, its platform,
@@ -254,9 +265,11 @@ reason_codes! {
     /// An init container has not completed.
     /// Read its log: `kubectl ds logs NAME -c CONTAINER`.
     InitBlocked: Revision, AtStart;
-    /// The pod sandbox cannot be created.
-    /// The message tells why: the network plugin, its addresses, the RuntimeClass, or the container runtime on the
-    /// node.
+    /// The pod sandbox cannot be created: the network and the namespaces that the pod's containers share.
+    /// The message tells what fails: the network plugin, its addresses, the RuntimeClass, or the container runtime on the node. If
+    /// other new pods on the node fail in the same way, it is the node, or the pod of the network plugin's DaemonSet there: check
+    /// that one first. If only this DaemonSet fails, it is something that its template asks for, such as a host port, a sysctl or a
+    /// runtimeClassName. The kubelet retries by itself.
     SandboxFailed: Revision, Never;
     /// A volume cannot be mounted.
     /// Create what is to be mounted, or fix what the message tells: the path on the node, the driver, or the server
@@ -290,8 +303,11 @@ reason_codes! {
     /// The node of the pod does not exist.
     /// Wait: the controller or the pod garbage collector deletes the pod.
     OrphanedTarget: Node, Always;
-    /// Nothing that was read explains why.
-    /// Look at the pod: `kubectl describe`. A dump with more in it may explain it.
+    /// Nothing that was read explains why the node has no available pod.
+    /// Look at the pod and its events: `kubectl describe pod`; without a pod, at those of the DaemonSet. If something could not be
+    /// read, the answer says so: a dump with events, and the permission to list them, often explains it. Events are deleted after an
+    /// hour by default. If one node is concerned, the log of its kubelet is next; if all are, that of kube-controller-manager or
+    /// kube-scheduler.
     Unexplained: Unknown, AtStart;
 }
 

@@ -345,13 +345,6 @@ impl<'a> Facts<'a> {
         self.index.snapshot.is_admitted(self.daemon_set, self.current_hash()?)
     }
 
-    /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.
-    pub fn another_is_admitted(&self) -> bool {
-        let target = self.revisions.target().map(|(target, _)| target.object.hash());
-        let admits = |hash| self.index.snapshot.is_admitted(self.daemon_set, hash);
-        target.and_then(admits) == Some(true) && self.is_accepted() == Some(false)
-    }
-
     /// Returns whether the API server refuses new pods, and is not known to accept them now.
     pub fn still_refuses_pods(&self) -> bool {
         self.creation_is_refused() && self.is_accepted() != Some(true)

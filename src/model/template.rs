@@ -54,6 +54,21 @@ impl Template {
         refers(&self.value["spec"], kind, name, key)
     }
 
+    /// Returns whether something in the pod's spec has a field, with a value other than the usual one.
+    pub fn sets(&self, field: &str) -> bool {
+        fn sets(value: &Value, field: &str) -> bool {
+            match value {
+                Value::Object(fields) => fields.iter().any(|(name, value)| {
+                    let is_usual = value.is_null() || *value == false || value.as_array().is_some_and(Vec::is_empty);
+                    (name == field && !is_usual) || sets(value, field)
+                }),
+                Value::Array(items) => items.iter().any(|item| sets(item, field)),
+                _ => false,
+            }
+        }
+        sets(&self.value["spec"], field)
+    }
+
     /// Returns whether two templates are semantically equal.
     pub fn same_meaning(&self, other: &Template) -> bool {
         self.meaning() == other.meaning()

@@ -47,7 +47,8 @@ pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<St
 /// Writes what is likely to blame, and what to do.
 pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
     // Nodes at fault are listed below.
-    let suspect = daemon_set.suspect.as_ref().filter(|suspect| suspect.what != SuspectKind::Nodes);
+    let suspect = daemon_set.suspect.as_ref();
+    let suspect = suspect.filter(|suspect| suspect.what != SuspectKind::Nodes || suspect.on.is_some());
     let texts = blame(&daemon_set.common_causes, suspect);
     for (index, text) in texts.iter().enumerate() {
         page.paragraph(text, style::summary);
@@ -114,25 +115,33 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 if suspect.available == 1 { "the node has" } else { "nodes have" },
             ),
         },
-        SuspectKind::Nodes if suspect.available == 0 => format!(
-            "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
-             rollout."
-        ),
-        SuspectKind::Nodes if suspect.works_since_before => format!(
-            "Revision {number} works on {} of {all} nodes that run it, but its pods there have run since before the first of the others \
-             failed: either {} at fault, or something in the cluster has changed, and pods that restart fail, too.",
-            suspect.available,
-            if suspect.failing == 1 {
-                "the other node is".to_owned()
-            } else {
-                format!("the other {} are", count(suspect.failing, "node"))
-            }
-        ),
-        SuspectKind::Nodes => format!(
-            "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",
-            suspect.available,
-            if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
-        ),
+        SuspectKind::Nodes => match &suspect.on {
+            Some(on) => format!(
+                "Revision {number} fails on {} with {}, and works on {}: it may not be made for such nodes.",
+                every(suspect.failing, "node"),
+                named(on),
+                count(suspect.available, "other node"),
+            ),
+            None if suspect.available == 0 => format!(
+                "Revision {number} is not likely to blame: on {where_it_runs}, all other pods have failed since before its \
+                 rollout."
+            ),
+            None if suspect.works_since_before => format!(
+                "Revision {number} works on {} of {all} nodes that run it, but its pods there have run since before the first of the \
+                 others failed: either {} at fault, or something in the cluster has changed, and pods that restart fail, too.",
+                suspect.available,
+                if suspect.failing == 1 {
+                    "the other node is".to_owned()
+                } else {
+                    format!("the other {} are", count(suspect.failing, "node"))
+                }
+            ),
+            None => format!(
+                "Revision {number} works on {} of {all} nodes that run it: the problem is likely specific to the other {}.",
+                suspect.available,
+                if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
+            ),
+        },
         SuspectKind::EveryRevision => format!(
             "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}, or did so before its rollout.",
             count(suspect.old_failing, "node")

@@ -38,7 +38,7 @@ pub(super) fn nodes(gained: &[String], lost: &[String], page: &mut Page<'_>) {
 
 /// Returns how many pods a new template replaces, and how many at a time; nothing under OnDelete.
 fn replaced(effect: &Effect) -> Option<String> {
-    let none = || "all pods have this template already, so none will be replaced".to_owned();
+    let none = || "no pod has another template, so none will be replaced".to_owned();
     let Some(after) = effect.after else { return (effect.outdated == Some(0)).then(none) };
     let (pods, deleted) = match (effect.outdated, effect.not_replaced.unwrap_or(0)) {
         (Some(0), _) if !effect.nodes_gained.is_empty() => return None,

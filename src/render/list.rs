@@ -150,7 +150,7 @@ pub(super) fn by_status(statuses: impl Iterator<Item = Status>) -> Vec<String> {
 fn phrase(status: Status) -> &'static str {
     match status {
         Status::Blocked => "blocked",
-        Status::NodesDown => "with nodes at fault",
+        Status::NodesDown => "with nodes down",
         Status::Paused => "paused",
         Status::Degraded => "degraded",
         Status::NotObserved => "not observed",

@@ -356,7 +356,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 return format!("{name} is degraded: {own} of {} run this template", count(desired, "pod"));
             }
             let refused = if rollout.creation_refused { "; the API server refuses new pods" } else { "" };
-            let is = if rollout.status == Status::NodesDown { "has nodes at fault" } else { "is degraded" };
+            let is = if rollout.status == Status::NodesDown { "has nodes down" } else { "is degraded" };
             format!("{name} {is}: {revision} is rolled out to {nodes}{not_available}{refused}")
         }
         Verdict::Paused => {

@@ -54,7 +54,7 @@ named_values! {
         /// No rollout is under way, and nodes need attention: eligible ones without an available pod, others with one, or most of
         /// the nodes that the last revision has removed.
         Degraded,
-        /// Nodes are down or otherwise at fault; all others have an available pod of the current revision.
+        /// Nodes are down; all others have an available pod of the current revision.
         NodesDown,
         /// The controller has not observed the current spec.
         NotObserved,

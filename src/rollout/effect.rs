@@ -35,7 +35,7 @@ pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
 /// if there is none yet. For an Advanced DaemonSet, whose controller is not simulated, it only covers the nodes, and is
 /// `None` if they stay the same, and for any DaemonSet that is being deleted.
 pub(super) fn template_effect(
-    before: &Facts<'_>,
+    before: &Situation<'_>,
     after: &DaemonSet,
     hash: &str,
     is_same_template: bool,
@@ -76,9 +76,9 @@ pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Fact
     (of((false, true)), of((true, false)))
 }
 
-/// Returns the nodes whose pods the API server refuses, and that get one of another template, according to a dry run.
-fn nodes_that_wait(before: &Facts<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
-    if before.index.snapshot.is_admitted(after.daemon_set, hash) != Some(true) {
+/// Returns the nodes whose pods the API server refuses, and that get one of another template, which it would create.
+fn nodes_that_wait(before: &Situation<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
+    if before.admits(after.daemon_set, hash) != Some(true) {
         return Vec::new();
     }
     let nodes = before.node_pods.iter().zip(&after.node_pods);

@@ -73,6 +73,9 @@ impl<'a> Replacement<'a> {
             return None;
         }
         let Some(admission) = admission else {
+            if !self.is_same_template && situation.admits(self.after, self.hash) == Some(true) {
+                return None;
+            }
             return Some((of_controller.filter(|_| situation.still_refuses_pods())?, false));
         };
         let message = admission.refusal.as_ref()?;

@@ -161,7 +161,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     let expected = expected.map(|(name, by)| (name.to_owned(), by.to_owned()));
     cluster.wait_until("only the one that is rolled out is blocked", || (blocked_by() == expected).then_some(()));
     let list = run_on(&cluster, &["list"]).expect(0);
-    list.must_say("1 blocked, 2 with nodes at fault");
+    list.must_say("1 blocked, 2 with nodes down");
     // What explains all three is told once, above each table.
     for table in [&["list", "-A"][..], &["coverage", "-A"], &["status", "-A"]] {
         let told =
@@ -174,7 +174,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
     let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("NodeUnreachable")).collect();
     assert!(rows.len() == 3 && rows[0].starts_with("stuck") && rows[0].contains("Blocked"), "{list}");
     let degraded = run_on(&cluster, &["status", "a"]).expect(3);
-    degraded.must_say("a has nodes at fault: revision 1 is rolled out to 17 nodes; 2 unavailable");
+    degraded.must_say("a has nodes down: revision 1 is rolled out to 17 nodes; 2 unavailable");
     // There is nothing to roll back, and no budget to raise.
     assert!(!degraded.says("undo") && !degraded.says("set --max-unavailable"), "{degraded}");
     // Nothing that is printed costs an available pod.
@@ -191,7 +191,7 @@ fn nodes_that_are_down_block_no_daemon_set_that_is_not_rolled_out() {
         assert_eq!(available(), 15, "{command}");
     }
     let overview = run_on(&cluster, &["status"]).expect(3);
-    overview.must_say("3 DaemonSets: 1 blocked, 2 with nodes at fault");
+    overview.must_say("3 DaemonSets: 1 blocked, 2 with nodes down");
     let accepted = run_on(&cluster, &["status", "--accept", "node"]).expect(3);
     accepted.must_say("3 DaemonSets: 1 blocked, 2 accepted");
 }

@@ -32,6 +32,13 @@ impl<'a> Refused<'a> {
         &self.daemon_set.metadata.namespace
     }
 
+    /// Returns the origin of a refusal because of these fields, which says nothing unless the template has them all.
+    pub(super) fn of_fields(self, fields: Option<Vec<&str>>) -> Origin {
+        let template = self.daemon_set.template();
+        let fields = fields.filter(|fields| fields.iter().all(|field| template.sets(field))).unwrap_or_default();
+        Origin::Policy(fields.into_iter().map(str::to_owned).collect())
+    }
+
     /// Returns the message behind some words.
     pub(super) fn after(self, words: &str) -> Option<&'a str> {
         Some(self.message.split_once(words)?.1)
@@ -380,7 +387,10 @@ fn invalid(refused: Refused<'_>) -> Finding {
         return rejected(refused, advice);
     };
     if is_in_template(refused.daemon_set, path, error) {
-        return rejected(refused, &format!("correct {path} in the template")).with_command(edit(refused.daemon_set));
+        let field = (!error.starts_with("Required value")).then(|| path.rsplit('.').next()).flatten();
+        let finding = rejected(refused, &format!("correct {path} in the template"));
+        let origin = refused.of_fields(field.map(|field| vec![field.split('[').next().unwrap_or(field)]));
+        return finding.with_origin(origin).with_command(edit(refused.daemon_set));
     }
     let advice =
         format!("{path} is not like this in the template: an admission webhook or a LimitRange has set it; find which");

@@ -22,8 +22,8 @@ pub enum Origin {
     ControlPlane,
     /// A quota of the namespace.
     Quota,
-    /// A policy of the cluster, or what the template has that it rejects.
-    Policy,
+    /// A policy of the cluster, or what the template has that it rejects: the names of these fields, if it tells all of them.
+    Policy(Vec<String>),
     /// The template's rules about nodes; intended, if the pod should not run there.
     Placement,
     /// Something of which the node, or one beside the other pods, has too little.
@@ -104,7 +104,7 @@ impl Diagnosis {
             Origin::Room(lack) => !matches!(lack, Lack::Pods | Lack::OwnUsage),
             // What takes too long may be the template's; what only terminates or is not created yet has none.
             Origin::Time => self.passing == Passing::InTime,
-            Origin::Template(_) | Origin::Placement | Origin::Policy => true,
+            Origin::Template(_) | Origin::Placement | Origin::Policy(_) => true,
             Origin::Node | Origin::ControlPlane | Origin::Quota | Origin::Surplus | Origin::Unknown => false,
         }
     }
@@ -268,7 +268,7 @@ fn usual_origin(code: ReasonCode) -> Origin {
         (_, Class::Revision) => Origin::Template(TemplatePart::Anything),
         (_, Class::Cluster) => Origin::ControlPlane,
         (_, Class::Placement) => Origin::Placement,
-        (_, Class::Admission) => Origin::Policy,
+        (_, Class::Admission) => Origin::Policy(Vec::new()),
         (_, Class::Time) => Origin::Time,
         (_, Class::Surplus) => Origin::Surplus,
         (_, Class::Unknown) => Origin::Unknown,

@@ -16,7 +16,8 @@ pub(super) fn level_denied(refused: Refused<'_>) -> Option<Finding> {
     let message = format!("namespace {namespace} enforces pod security level {level}: {}", without_asides(violations));
     let finding = |advice: String| {
         let finding = Finding::new(ReasonCode::PodSecurityDenied, message.as_str(), advice);
-        finding.refused_by(Refuser::PodSecurity(level.to_owned()))
+        let origin = refused.of_fields(violating(violations));
+        finding.with_origin(origin).refused_by(Refuser::PodSecurity(level.to_owned()))
     };
     let needs_node = ["hostPath", "host namespaces", "hostPort"].iter().any(|access| violations.contains(access));
     let needed = match needs_node {
@@ -36,6 +37,30 @@ pub(super) fn level_denied(refused: Refused<'_>) -> Option<Finding> {
         finding(format!("set the securityContext in the template as level {level} requires"))
             .with_command(edit(refused.daemon_set))
     })
+}
+
+/// Returns the fields with which a pod violates a level; `None` if it lacks some instead.
+///
+/// k8s.io/pod-security-admission: policy/check_*.go, release 0.37.2.
+fn violating(violations: &str) -> Option<Vec<&str>> {
+    let types = violations.rsplit_once("restricted volume type").map_or("", |(_, rest)| rest);
+    let types = types.split(')').next().unwrap_or_default().split('"').skip(1).step_by(2);
+    let mut fields: Vec<&str> = types.collect();
+    for reason in without_asides(violations).split(", ") {
+        match reason {
+            "hostPath volumes" => fields.push("hostPath"),
+            "hostPort" => fields.push("hostPort"),
+            "privileged" => fields.push("privileged"),
+            "non-default capabilities" => fields.push("add"),
+            "restricted volume types" => {}
+            "host namespaces" => {
+                let is_named = |field: &&str| violations.contains(&format!("{field}=true"));
+                fields.extend(["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(is_named));
+            }
+            _ => return None,
+        }
+    }
+    Some(fields)
 }
 
 /// Drops what is in parentheses: where in the pod each violation is.
@@ -71,11 +96,15 @@ pub(super) fn constraint_denied(refused: Refused<'_>) -> Option<Finding> {
     let attempts = attempts.trim_start_matches([':', ' ', '[']).trim_end_matches(']');
     // Before OpenShift 4.6, there were only blanks between them.
     let attempts = attempts.replace(" provider ", ", provider ").replace(" spec.", ", spec.").replace(",,", ",");
-    let (mut unusable, mut forbidden) = (Vec::new(), Vec::new());
+    let (mut unusable, mut forbidden, mut fields) = (Vec::new(), Vec::new(), Some(Vec::new()));
     for attempt in attempts.split(", ") {
         match attempt.strip_prefix("provider \"").and_then(|rest| rest.split_once('"')) {
             Some((name, rest)) if rest.contains("not usable by") => unusable.push(name),
             _ => {
+                fields = fields.zip(rejected_field(attempt)).map(|(mut fields, field)| {
+                    fields.push(field);
+                    fields
+                });
                 // `Invalid value: "SYS_ADMIN": capability may not be added`: the value is a part of it.
                 let why = attempt.rsplit_once(": ").filter(|(_, why)| why.contains(' '));
                 forbidden.extend(why.map(|(before, why)| match before.rsplit_once("Invalid value: \"") {
@@ -105,6 +134,7 @@ pub(super) fn constraint_denied(refused: Refused<'_>) -> Option<Finding> {
     };
     let advice = "the template may be right; an administrator has to grant the account a constraint that allows this";
     let finding = Finding::new(ReasonCode::SecurityConstraintDenied, message, advice);
+    let finding = finding.with_origin(refused.of_fields(fields));
     Some(match CONSTRAINTS.iter().find(allows) {
         Some((name, _)) => {
             let grant = Command::oc(&["adm", "policy", "add-scc-to-user"]).namespace(namespace).flag("-z", account);
@@ -112,6 +142,13 @@ pub(super) fn constraint_denied(refused: Refused<'_>) -> Option<Finding> {
         }
         None => finding.with_command(Command::kubectl(&["get", "securitycontextconstraints"])),
     })
+}
+
+/// Returns the field that a constraint rejects: `spec.volumes[0]: Invalid value: "hostPath": …` quotes the type of the volume.
+fn rejected_field(attempt: &str) -> Option<&str> {
+    let (path, value) = attempt.split_once(": Invalid value: ")?;
+    let field = path.rsplit('.').next()?;
+    if field.starts_with("volumes[") { value.split('"').nth(1) } else { field.split('[').next() }
 }
 
 /// Finds that no PodSecurityPolicy that the service account may use allows the pod.

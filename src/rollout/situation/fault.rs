@@ -107,12 +107,13 @@ impl<'s> Faults<'s> {
         counts
     }
 
-    /// Returns whether a rollout is blocked or degraded only by nodes that are at fault themselves.
-    pub(super) fn are_only_the_nodes(&self, situation: &Situation<'_>, verdict: Verdict) -> bool {
+    /// Returns whether a rollout is blocked or degraded only by nodes that are down, and at fault themselves.
+    pub(super) fn are_only_down_nodes(&self, situation: &Situation<'_>, verdict: Verdict) -> bool {
         let mut missing = situation.nodes.iter().filter(|node| node.is_missing()).peekable();
+        let is_down = |node: &RolloutNode<'_>| !node.is_ready() || node.code().is_some_and(ReasonCode::is_node_down);
         matches!(verdict, Verdict::Blocked | Verdict::Degraded)
             && missing.peek().is_some()
-            && missing.all(|node| self.of(node.name) == Some(Fault::Node))
+            && missing.all(|node| self.of(node.name) == Some(Fault::Node) && is_down(node))
     }
 }
 
@@ -162,13 +163,13 @@ fn blame(
     match &diagnosis.origin {
         Origin::Node => node.map_or(Fault::Node, |node| of_state(situation, node, diagnosis.code)),
         Origin::Surplus | Origin::Unknown => Fault::Unknown,
-        Origin::ControlPlane | Origin::Quota | Origin::Policy if is_of_cluster => Fault::Cluster,
-        Origin::ControlPlane | Origin::Quota | Origin::Policy if situation.another_is_admitted() => Fault::Revision,
+        Origin::ControlPlane | Origin::Quota | Origin::Policy(_) if is_of_cluster => Fault::Cluster,
+        Origin::ControlPlane | Origin::Quota | Origin::Policy(_) if situation.another_is_admitted() => Fault::Revision,
         Origin::ControlPlane => Fault::Cluster,
         // A quota may count limits, and require them to be set.
         Origin::Quota if raised().limits == Some(true) => Fault::Revision,
         Origin::Quota => of_raised(raised().requests),
-        Origin::Policy => of_admission(situation),
+        Origin::Policy(_) => of_admission(situation),
         Origin::Room(lack) => node.map_or(Fault::Unknown, |node| of_lack(situation, suspect, *lack, node)),
         Origin::Template(TemplatePart::Scheduler) if is_of_cluster => Fault::Cluster,
         Origin::Template(TemplatePart::Scheduler) => of_raised(raised().scheduler),
@@ -257,7 +258,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
             Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Unknown => true,
             Origin::Room(Lack::Allocatable) => !nodes_are_to_blame && !requests_as_much_as_another(situation, node),
             Origin::Room(_) => node.excess.is_some(),
-            Origin::Template(_) | Origin::Placement | Origin::Policy | Origin::Time => !nodes_are_to_blame,
+            Origin::Template(_) | Origin::Placement | Origin::Policy(_) | Origin::Time => !nodes_are_to_blame,
         }
     };
     let waiting = situation.eligible().filter(|node| !node.updated_is_available);
@@ -441,7 +442,6 @@ fn of_admission(situation: &Situation<'_>) -> Fault {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let is_refused = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash) == Some(false);
     match () {
-        () if situation.another_is_admitted() => Fault::Revision,
         () if target.is_some_and(is_refused) => Fault::Cluster,
         () => Fault::Unknown,
     }

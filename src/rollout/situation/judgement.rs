@@ -40,7 +40,7 @@ impl<'s, 'a> Judgement<'s, 'a> {
 
     /// Returns the DaemonSet's status, and its rank in a list.
     pub(in crate::rollout) fn severity(&self, problems: &[Affected], hold: Option<&RolloutHold>) -> (Status, Severity) {
-        let lacks_nodes = self.faults.are_only_the_nodes(self.situation, self.verdict);
-        severity(&self.situation.coverage, problems, self.verdict, lacks_nodes, hold)
+        let are_down = self.faults.are_only_down_nodes(self.situation, self.verdict);
+        severity(&self.situation.coverage, problems, self.verdict, are_down, hold)
     }
 }

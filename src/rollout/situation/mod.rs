@@ -23,8 +23,8 @@ use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, excess,
-    fits_without_terminating,
+    COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal,
+    excess, fits_without_terminating,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -90,6 +90,7 @@ pub struct Situation<'a> {
     pub(in crate::rollout) rollback: OnceCell<Result<Fix, NoRollback>>,
     only_restarts: OnceCell<bool>,
     unchanged_since: OnceCell<Option<Timestamp>>,
+    another_is_admitted: OnceCell<bool>,
     /// Results of [`parts_in_common`] for each part of a template.
     in_common: RefCell<BTreeMap<TemplatePart, bool>>,
 }
@@ -237,6 +238,7 @@ impl<'a> Situation<'a> {
             has_worked_for_long: OnceCell::new(),
             only_restarts: OnceCell::new(),
             unchanged_since: OnceCell::new(),
+            another_is_admitted: OnceCell::new(),
             raised: OnceCell::new(),
             rollback: OnceCell::new(),
             in_common: RefCell::default(),
@@ -329,6 +331,33 @@ impl<'a> Situation<'a> {
         let found = parts_in_common::is_in_common(self, part);
         self.in_common.borrow_mut().insert(part.clone(), found);
         found
+    }
+
+    /// Returns whether the API server would create a pod of a DaemonSet with another template, whose revision has this hash; `None` if
+    /// unknown. If it was not asked, and refuses the present pods for what only their template has, it creates these.
+    pub(in crate::rollout) fn admits(&self, after: &DaemonSet, hash: &str) -> Option<bool> {
+        let lacks_what_is_refused = || {
+            let template = after.template();
+            match creation_refusal(self)?.origin {
+                Origin::Policy(fields) if fields.is_empty() => None,
+                Origin::Policy(fields) => Some(!fields.iter().any(|field| template.sets(field))),
+                Origin::Template(TemplatePart::Object { kind, name, key }) => {
+                    Some(!template.needs(kind, &name, key.as_deref()))
+                }
+                _ => None,
+            }
+        };
+        let asked = self.index.snapshot.is_admitted(after, hash);
+        asked.or_else(|| lacks_what_is_refused().filter(|lacks| *lacks && self.still_refuses_pods()))
+    }
+
+    /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.
+    pub(in crate::rollout) fn another_is_admitted(&self) -> bool {
+        *self.another_is_admitted.get_or_init(|| {
+            let Some((target, template)) = self.revisions.target() else { return false };
+            let admits = || self.admits(&self.daemon_set.with_template(template), target.object.hash());
+            (self.is_accepted() == Some(false) || self.still_refuses_pods()) && admits() == Some(true)
+        })
     }
 
     /// Returns whether the current revision differs from the one to roll back to only by a restart.

@@ -9,13 +9,13 @@ pub(in crate::rollout) fn severity(
     coverage: &DaemonSetCoverage,
     problems: &[Affected],
     verdict: Verdict,
-    lacks_nodes: bool,
+    are_down: bool,
     hold: Option<&RolloutHold>,
 ) -> (Status, Severity) {
     let has_lost_most = RemovedNodes::are_most(&coverage.removed_nodes);
     let status = match fleet_status(verdict, &coverage.counts, problems) {
         Status::Healthy | Status::NoNodes if has_lost_most => Status::Degraded,
-        Status::Blocked | Status::Degraded if lacks_nodes && !has_lost_most => Status::NodesDown,
+        Status::Blocked | Status::Degraded if are_down && !has_lost_most => Status::NodesDown,
         // The next revision will not be rolled out.
         Status::Healthy if hold.is_some_and(|hold| hold.in_force) => Status::Paused,
         status => status,

@@ -13,7 +13,7 @@ use crate::model::metadata::{GENERATED_LENGTH, generated_suffix};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
-use crate::report::common_cause::FeatureValue;
+use crate::report::common_cause::{Feature, FeatureValue};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
@@ -58,6 +58,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
+    let is_of_placement = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Placement);
+    let apart = kind_apart(situation, &of_current).filter(|_| !is_only_broken);
     let what = match () {
         () if failing == 0 => return None,
         () if is_only_broken => SuspectKind::Nodes,
@@ -72,13 +74,11 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if working > failing => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
-        // A policy or a limit may be as new as the revision: only the API server can tell.
-        () if is_refused
-            && !situation.another_is_admitted()
-            && !lack_what_others_do_not_name(situation, &of_current) =>
-        {
-            return None;
+        () if of_current.len() >= SEVERAL && apart.is_some() && !of_current.iter().all(is_of_placement) => {
+            SuspectKind::Nodes
         }
+        // A policy or a limit may be as new as the revision: only the API server can tell.
+        () if is_refused && !situation.another_is_admitted() => return None,
         // What does not start finds nothing otherwise than before: something else has taken its place.
         () if situation.only_restarts() && of_current.iter().all(is_unbound) => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
@@ -89,7 +89,11 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         }
         () => return None,
     };
-    let on = kind.filter(|_| what == SuspectKind::Revision && working > failing);
+    let on = match what {
+        SuspectKind::Revision => kind.filter(|_| working > failing),
+        SuspectKind::Nodes => apart,
+        SuspectKind::EveryRevision | SuspectKind::Surroundings => None,
+    };
     let is_alike = |node: &&RolloutNode<'_>| {
         on.as_ref().is_none_or(|on| node.object.is_some_and(|node| common_cause::has(on, node)))
     };
@@ -108,20 +112,6 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         on,
         raised_requests,
     })
-}
-
-/// Returns whether pods are refused for an object that the revision to roll back to does not refer to, and nobody knows of another
-/// refusal of that.
-fn lack_what_others_do_not_name(situation: &Situation<'_>, refused: &[&RolloutNode<'_>]) -> bool {
-    let Some((target, _)) = situation.revisions.target() else { return false };
-    let is_admitted = situation.index.snapshot.is_admitted(situation.daemon_set, target.object.hash());
-    let is_named_by_current = |node: &&RolloutNode<'_>| {
-        let origin = node.origin();
-        origin.is_some_and(|origin| {
-            matches!(origin, Origin::Template(TemplatePart::Object { .. })) && !situation.has_in_common(origin)
-        })
-    };
-    is_admitted != Some(false) && refused.iter().all(is_named_by_current)
 }
 
 /// A node that joined less than this many seconds before the rollout may never have had an available pod.
@@ -165,6 +155,17 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
         false => objects(&|node| node.old_is_available && node.updated.is_none()),
     };
     common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
+}
+
+/// Returns what the failing nodes have and those where it works lack, if the only revision has failed there from the start: whether the
+/// program or the nodes should be different, nothing tells.
+fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
+    let is_first = situation.revisions.all.len() == 1 && failing.iter().all(|node| node.updated.is_some());
+    let working = situation.eligible().filter(|node| situation.works_on(node));
+    let working: Vec<&Node> = working.filter_map(|node| node.object).collect();
+    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    let found = common_cause::kind_of(&failing, &failing, &working).filter(|_| is_first && working.len() >= SEVERAL)?;
+    (failing.len() >= SEVERAL || found.feature == Feature::Architecture).then_some(found)
 }
 
 /// The fewest failing nodes that show a pattern: a single node may differ from all others by chance.

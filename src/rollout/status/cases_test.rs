@@ -16,6 +16,7 @@ use crate::model::int_or_percent::IntOrPercent;
 use crate::model::snapshot::{Admission, Gap, GapCause, Kind, Snapshot};
 use crate::model::written::Written;
 use crate::plan::SpecFields;
+use crate::report::list::Status;
 use crate::report::node_map::MapState;
 use crate::report::plan::WarningCode;
 use crate::report::reason::ReasonCode;
@@ -530,6 +531,125 @@ fn why_surge_pods_are_refused_is_told_though_every_old_pod_is_available() {
         "{}",
         fixed.problems[0].message
     );
+}
+
+/// Nobody has asked the API server about pods of the older revision.
+#[test]
+fn pods_that_are_refused_for_what_only_this_revision_has_are_rolled_back() {
+    let baseline =
+        |why: &str| format!("pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": {why}");
+    let constraint = |why: &str| {
+        let other = "provider \"privileged\": Forbidden: not usable by user or serviceaccount";
+        format!(
+            "pods \"agent-x\" is forbidden: unable to validate against any security context constraint: [{why}, {other}]"
+        )
+    };
+    let volume = || json!({"volumes": [{"name": "host", "hostPath": {"path": "/var"}}]});
+    let ports = || json!({"containers": [{"name": "agent", "image": "agent:2", "ports": [{"containerPort": 80, "hostPort": 80}]}]});
+    let of_volume = baseline("hostPath volumes (volume \"host\")");
+    let both = baseline("host namespaces (hostNetwork=true), hostPath volumes (volume \"host\")");
+    let restricted =
+        of_volume.replace(")", "), restricted volume types (volume \"host\" uses restricted volume type \"hostPath\")");
+    let negative = of_volume.replace(")", "), runAsNonRoot != true (pod must set securityContext.runAsNonRoot=true)");
+    for (before, current, message, is_rolled_back) in [
+        (json!({}), volume(), &of_volume, true),
+        (json!({}), volume(), &restricted, true),
+        (
+            json!({"hostNetwork": false}),
+            json!({"hostNetwork": true}),
+            &baseline("host namespaces (hostNetwork=true)"),
+            true,
+        ),
+        (json!({}), ports(), &baseline("hostPort (container \"agent\" uses hostPort 80)"), true),
+        (
+            json!({}),
+            volume(),
+            &constraint("spec.volumes[0]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used"),
+            true,
+        ),
+        (
+            json!({}),
+            json!({"hostPID": true}),
+            &"Pod \"agent-x\" is invalid: spec.hostPID: Forbidden: no".to_owned(),
+            true,
+        ),
+        // The older revision has it, too, or has a part of it.
+        (volume(), json!({"hostPID": true}), &of_volume, false),
+        (json!({"hostNetwork": true}), volume(), &both, false),
+        // Admission has added it.
+        (json!({}), json!({"hostPID": true}), &of_volume, false),
+        // What pods lack, others may lack, too.
+        (json!({}), volume(), &negative, false),
+        (json!({}), volume(), &"admission webhook \"a.example.com\" denied the request: no hostPath".to_owned(), false),
+    ] {
+        let expected = if is_rolled_back {
+            vec!["kubectl ds undo --to-revision 1 -n default agent".to_owned()]
+        } else {
+            Vec::new()
+        };
+        for states in [&["old", "old", "no pod"][..], &["no pod", "no pod"]] {
+            let mut world = world().template(before.clone());
+            world.snapshot.controller_revisions.clear();
+            let world = world.revision_of_image("hash1", 1, "agent:1").template(current.clone());
+            let world = with_states(world.revision_of_image("hash2", 2, "agent:2"), states).refusal(message);
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let told = rollout_status(&snapshot, None).daemon_sets.remove(0);
+            // Without an older pod that is available, nothing shows that its revision worked.
+            let expected = if states.contains(&"old") { expected.clone() } else { Vec::new() };
+            assert_eq!(commands(&told), expected, "{message} {states:?}");
+            let faults = told.faults.unwrap();
+            assert_eq!(faults.revision > 0, is_rolled_back, "{faults:?} {message} {states:?}");
+            // Undoing it gives the nodes their pods.
+            let back = undo(&situation, Some(1)).unwrap().report;
+            let is_warned = back.warnings.iter().any(|warning| warning.code == WarningCode::CreationRefused);
+            let gained = back.effect.unwrap().nodes_gained.len();
+            let waiting = states.iter().filter(|state| **state == "no pod").count();
+            assert_eq!((is_warned, gained), if is_rolled_back { (false, waiting) } else { (true, 0) }, "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_kind_of_node_on_which_the_only_revision_fails_is_named() {
+    let one: &[_] = &[("hash2", 1, "agent:2")];
+    let two: &[_] = &[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")];
+    for (revisions, failing, working, field, is_named) in [
+        (one, 3, 3, "architecture", true),
+        (one, 1, 3, "architecture", true),
+        (one, 2, 2, "kernelVersion", true),
+        // A single node may differ from all others by chance.
+        (one, 1, 3, "kernelVersion", false),
+        (one, 3, 1, "kernelVersion", false),
+        (two, 3, 3, "architecture", false),
+    ] {
+        let states = [vec!["new crashing"; failing], vec!["new"; working]].concat();
+        let mut world = with_states(with_images(revisions), &states);
+        for (number, node) in world.snapshot.nodes.iter_mut().enumerate() {
+            let value = if number < failing { "one" } else { "other" };
+            node.status.node_info = from_value(json!({ field: value })).unwrap();
+        }
+        let suspect = status(world).suspect;
+        let on = suspect.as_ref().and_then(|suspect| suspect.on.as_ref()).map(|on| on.value.as_str());
+        assert_eq!(on, is_named.then_some("one"), "{failing} {working} {field} {suspect:?}");
+        assert!(!is_named || suspect.unwrap().what == SuspectKind::Nodes);
+    }
+}
+
+#[test]
+fn nodes_that_are_ready_are_not_called_down() {
+    let rejected = json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough \
+        resource: cpu, requested: 100, used: 4000, capacity: 4000", "conditions": [], "containerStatuses": []}});
+    let nodes = || with_states(with_images(&[("hash2", 1, "agent:2")]), &["new", "new"]);
+    let ready = nodes().node("z", json!({})).pod("agent-z", "z", rejected.clone());
+    let down = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:00:00")}]}});
+    let down = nodes().node("z", down).pod("agent-z", "z", rejected);
+    for (world, expected) in [(ready, false), (down, true)] {
+        let told = status(world);
+        assert_eq!(told.faults.map(|faults| faults.node), Some(1), "{told:?}");
+        assert_eq!(told.status == Status::NodesDown, expected, "{told:?}");
+    }
 }
 
 /// Without surge, the old pod is deleted first, and the quota admits the new one: the API server counts it from then on.

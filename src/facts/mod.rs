@@ -294,12 +294,11 @@ impl<'a> Facts<'a> {
             && self.controller_silent_since().is_none()
     }
 
-    /// Returns the event which tells that the API server refuses to delete a pod for the controller; `None` if that pod is gone or was
+    /// Returns the event which tells that the API server does not delete a pod for the controller; `None` if that pod is gone or was
     /// replaced, if another one was deleted since, or if it is so old that the controller would have tried again.
     ///
-    /// `DeletePod`, pkg/controller/controller_utils.go, release 1.37.2, writes it.
+    /// `DeletePod`, pkg/controller/controller_utils.go, release 1.37.2, writes it after any error but NotFound.
     pub fn deletion_refusal(&self) -> Option<&'a Event> {
-        let is_refusal = |message: &str| ["forbidden", "denied", "webhook"].iter().any(|word| message.contains(word));
         let deleted = self.last_event("SuccessfulDelete");
         let still_stands = |event: &&'a Event| {
             let Some(at) = event.last_seen().filter(|at| deleted.is_none_or(|deleted| deleted < *at)) else {
@@ -313,7 +312,7 @@ impl<'a> Facts<'a> {
             (-CLOCKS_DIFFER..=GIVEN_UP).contains(&ago) && is_left
         };
         let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata).into_iter();
-        events.filter(|event| event.reason == "FailedDelete" && is_refusal(&event.message)).find(still_stands)
+        events.filter(|event| event.reason == "FailedDelete").find(still_stands)
     }
 
     /// Returns whether a node that is older than a time has a pod that is younger: another one was deleted there.

@@ -116,8 +116,9 @@ reason_codes! {
     /// The controller has not observed the current spec.
     /// Check kube-controller-manager and its lease in kube-system.
     ControllerNotObserved: Cluster, Never;
-    /// The API server refuses to delete pods for the controller, which therefore replaces none.
-    /// Correct the policy or webhook that the message names, or exempt the controller's service account from it.
+    /// The API server does not delete pods for the controller, which therefore replaces none: it fails, or something refuses.
+    /// Correct the policy or webhook that the message names, or exempt the controller's service account from it; if the API server or
+    /// etcd fails, repair it, and the controller tries again by itself.
     DeletionRefused: Cluster, Never;
     /// The selector selects all pods, which the controller rejects.
     /// Recreate the DaemonSet with a selector; a selector cannot be changed. Deleting it with `--cascade=orphan` keeps

@@ -131,7 +131,7 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
 }
 
 /// Returns whether a refusal comes from what the cluster recovers from without anybody's change.
-fn passes_by_itself(code: ReasonCode) -> bool {
+pub(super) fn passes_by_itself(code: ReasonCode) -> bool {
     matches!(code, ReasonCode::ApiServerFailing | ReasonCode::WebhookUnavailable)
 }
 

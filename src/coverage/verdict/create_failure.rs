@@ -1,4 +1,4 @@
-//! Why the API server did not create a pod, by the message of the controller's `FailedCreate` event.
+//! Why the API server did not create or delete a pod, by the message of the controller's `FailedCreate` or `FailedDelete` event.
 //!
 //! [`REFUSALS`] is the list of those that are known, with where upstream writes them: Kubernetes 1.37.2, and OpenShift. Whose
 //! words a message is decides what helps: the template is to be corrected only if the message is about a field that it has.
@@ -151,20 +151,23 @@ const REFUSALS: [Refusal; 32] = [
     }),
     // pkg/registry/rbac and plugin/pkg/admission/gc/gc_admission.go: what the controller may do, not what the pod may.
     refusal_of(
-        &["cannot create resource \"pods\"", "cannot set blockOwnerDeletion", "cannot set an ownerRef"],
+        &[
+            "cannot create resource \"pods\"",
+            "cannot delete resource \"pods\"",
+            "cannot set blockOwnerDeletion",
+            "cannot set an ownerRef",
+        ],
         |refused| {
             let role = "system:controller:daemon-set-controller";
             let command = Command::kubectl(&["describe", "clusterrole,clusterrolebinding"]).name(role);
-            control_plane(
-                refused,
-                "the controller lacks a permission: restore its cluster role and binding",
-                Some(command),
-            )
+            let advice = "the controller lacks a permission: restore its cluster role and binding; if one of them is missing, a restart of \
+                          the API server recreates it";
+            control_plane(refused, advice, Some(command))
         },
     ),
     // go.etcd.io/etcd/api/v3: v3rpc/rpctypes/error.go.
     refusal_of(&["database space exceeded"], |refused| {
-        let advice = "etcd has used up its space, so that nothing can be created in the cluster: compact and defragment etcd, \
+        let advice = "etcd has used up its space, so that nothing can be created or changed in the cluster: compact and defragment etcd, \
                       then disarm its alarm (etcdctl alarm disarm); --quota-backend-bytes is the limit";
         control_plane(refused, advice, None)
     }),
@@ -216,7 +219,7 @@ const REFUSALS: [Refusal; 32] = [
     ),
 ];
 
-/// Finds why a pod of the DaemonSet could not be created, from the message of a `FailedCreate` event.
+/// Finds why a pod of the DaemonSet could not be created or deleted, from the message of a `FailedCreate` or `FailedDelete` event.
 pub fn classify(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> Finding {
     let refused = Refused { snapshot, daemon_set, message: refusal(message) };
     let says = |kind: &&Refusal| kind.says.iter().any(|words| refused.message.contains(words));
@@ -227,7 +230,10 @@ pub fn classify(snapshot: &Snapshot, daemon_set: &DaemonSet, message: &str) -> F
 /// Returns the API server's message, without the prefixes of the event recorder and the controller.
 pub fn refusal(message: &str) -> &str {
     let message = message.strip_prefix("(combined from similar events): ").unwrap_or(message);
-    let message = message.strip_prefix("Error creating: ").unwrap_or(message);
+    let message = ["Error creating: ", "Error deleting: "]
+        .into_iter()
+        .find_map(|prefix| message.strip_prefix(prefix))
+        .unwrap_or(message);
     // `pods "agent-" is forbidden: `: the name means nothing, because the pod was never created.
     match message.split_once(" is forbidden: ") {
         Some((object, words)) if object == "pods" || object.starts_with("pods \"") => words,
@@ -547,7 +553,13 @@ mod tests {
             ("admission webhook \"w.io\" denied the request without explanation".into(), R::WebhookDenied, "exempt it", ""),
             ("admission webhook \"validation.gatekeeper.sh\" denied the request: [no-latest] image has tag latest".into(), R::WebhookDenied, "Gatekeeper's constraint no-latest", "kubectl get constraints -A -o yaml --field-selector 'metadata.name=no-latest'"),
             ("admission webhook \"validate.kyverno.svc-fail\" denied the request: \n\nresource Pod/default/a was blocked due to the following policies \n\nrequire-labels:\n  check: 'validation error'".into(), R::WebhookDenied, "Kyverno's policy require-labels", "kubectl get 'clusterpolicies,policies' -A -o yaml --field-selector 'metadata.name=require-labels'"),
-            ("pods \"a\" is forbidden: policy \"team\" denied request: failed to configure binding: no params found".into(), R::WebhookDenied, "cannot be evaluated", "kubectl get 'validatingadmissionpolicies,mutatingadmissionpolicies' -o yaml --field-selector 'metadata.name=team'"),
+            ("pods \"a\" is forbidden: policy \"team\" denied request: failed to configure policy: no such kind".into(), R::WebhookDenied, "cannot be evaluated", "kubectl get mutatingadmissionpolicies -o yaml team"),
+            ("pods \"a\" is forbidden: policy 'team' with binding 'all' denied request: JSON Patch: add operation does not apply: doc is missing path: \"/spec/x/-\"".into(), R::WebhookDenied, "what it changes in the pod fails", "kubectl get mutatingadmissionpolicies -o yaml team"),
+            ("pods \"a\" is forbidden: policy 'team' with binding 'all' denied request: error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays".into(), R::WebhookDenied, "what it changes in the pod fails", "kubectl get mutatingadmissionpolicies -o yaml team"),
+            ("pods \"a\" is forbidden: ValidatingAdmissionPolicy 'team' with binding 'all' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction".into(), R::WebhookDenied, "paramRef of binding all", "kubectl get validatingadmissionpolicybindings -o yaml all"),
+            ("pods \"a\" is forbidden: policy 'team' with binding 'all' denied request: failed to configure binding: one of name or selector must be provided".into(), R::WebhookDenied, "correct its binding all", "kubectl get mutatingadmissionpolicybindings -o yaml all"),
+            ("pods \"a\" is forbidden: ValidatingAdmissionPolicy 'team' with binding 'all' denied request: expression 'x' resulted in error: no such key: x".into(), R::WebhookDenied, "cannot be evaluated", "kubectl get validatingadmissionpolicies -o yaml team"),
+            ("pods \"a\" is forbidden: ValidatingAdmissionPolicy 'team' with binding 'all' denied request: no team".into(), R::WebhookDenied, "change the template", "kubectl get validatingadmissionpolicies -o yaml team"),
             ("pods \"a\" is forbidden: image policy webhook backend denied one or more images: unsigned".into(), R::WebhookDenied, "use an image", ""),
             ("pods \"a\" is forbidden: this cluster is closed on Fridays".into(), R::PodSpecRejected, "template may be right", ""),
         ];

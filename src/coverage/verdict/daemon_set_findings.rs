@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::create_events::creation_refusal;
+use super::create_events::{creation_refusal, passes_by_itself};
+use super::create_failure::classify;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::difference::change_summary::in_a_few_words;
@@ -44,23 +45,22 @@ pub fn concerns(facts: &Facts<'_>) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// Finds that the API server refuses to delete pods for the controller, such as a policy that protects them.
+/// Finds that the API server does not delete pods for the controller, because it fails or something refuses, such as a policy that
+/// protects them.
 fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
     let event = facts.deletion_refusal()?;
-    let message = Sentence::from("the API server refuses to delete pods: ").example(event.message.trim());
-    let message = message.seen(event, facts.now());
-    if event.message.contains("cannot delete resource") {
-        let role = "system:controller:daemon-set-controller";
-        let advice = "restore the permissions of the controller's account; if this role or its binding is missing, a restart of the API server \
-                      recreates it: no pod is replaced until then";
-        let command = Command::kubectl(&["get", "clusterrole,clusterrolebinding"]).name(role);
-        return Some(Finding::new(ReasonCode::DeletionRefused, message, advice).with_command(command));
+    let failure = classify(facts.index.snapshot, facts.daemon_set, &event.message);
+    let is_of_server = passes_by_itself(failure.code);
+    let verb = if is_of_server { "could not" } else { "refuses to" };
+    let message = Sentence::from(format!("the API server {verb} delete pods: ")).example(event.message.trim());
+    let (code, message) = (ReasonCode::DeletionRefused, message.seen(event, facts.now()));
+    if is_of_server {
+        return Some(Finding { code, message, ..failure });
     }
     let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then; \
                   `retry` makes the controller try again at once";
     let kinds = "validatingadmissionpolicies,validatingwebhookconfigurations";
-    let finding = Finding::new(ReasonCode::DeletionRefused, message, advice);
-    Some(finding.with_command(Command::kubectl(&["get", kinds])))
+    Some(Finding::new(code, message, advice).with_command(Command::kubectl(&["get", kinds])))
 }
 
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.

@@ -238,29 +238,56 @@ fn rule_of(why: &str) -> Option<(&'static str, &str, &'static str)> {
     Some(("Kyverno's policy", policy, "clusterpolicies,policies"))
 }
 
-/// Finds an admission policy that denies the pod, or cannot be evaluated.
+/// Finds an admission policy that denies the pod, or cannot be evaluated: `PolicyError.Error` of k8s.io/apiserver,
+/// pkg/admission/plugin/policy/generic/policy_dispatcher.go, names mutating ones, and `Dispatch` of …/validating/dispatcher.go the
+/// others, release 1.37.2.
 pub(super) fn denied_by_policy(refused: Refused<'_>) -> Option<Finding> {
-    let (kind, rest) = refused.message.split_once("olicy ")?;
+    let (type_of_policy, rest) = refused.message.split_once("olicy ")?;
     let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let (policy, rest) = rest[1..].split_once(quote)?;
-    let (_, why) = rest.split_once("denied request")?;
+    let (binding, why) = rest.split_once("denied request")?;
     let why = why.trim_start_matches([':', ' ']);
-    let is_broken = ["resulted in error", "failed to configure", "compilation"].iter().any(|words| why.contains(words));
-    let finding = Finding::new(
-        ReasonCode::WebhookDenied,
-        format!("admission policy {policy} denied the pod: {why}"),
-        match is_broken {
-            true => "the policy cannot be evaluated, whatever the template is like: correct the policy or its binding",
-            false => "change the template to what the policy demands, or exempt it in the policy",
-        },
-    );
-    // A mutating policy, and one that cannot be evaluated, is called a policy and no more.
-    let get = match kind.ends_with("ValidatingAdmissionP") {
-        true => Command::kubectl(&["get", "validatingadmissionpolicies", "-o", "yaml"]).name(policy),
-        false => Command::kubectl(&["get", "validatingadmissionpolicies,mutatingadmissionpolicies", "-o", "yaml"])
-            .flag("--field-selector", format!("metadata.name={policy}")),
+    let is_validating = type_of_policy.ends_with("ValidatingAdmissionP");
+    let (policies, bindings) = match is_validating {
+        true => ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        false => ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
     };
-    Some(finding.with_command(get).refused_by(Refuser::Policy(policy.to_owned())))
+    let binding = binding.split_once('\'').and_then(|(_, rest)| rest.split_once('\'')).map(|(name, _)| name);
+    let cannot_be_evaluated =
+        ["resulted in error", "failed to configure", "compilation"].iter().any(|words| why.contains(words));
+    let (advice, kind, name) = match binding {
+        Some(binding) if why.contains("no params found") => {
+            let advice = format!(
+                "create the object that paramRef of binding {binding} selects, or correct paramRef: none exists, whatever the template \
+                 is like"
+            );
+            (advice, bindings, binding)
+        }
+        Some(binding) if why.contains("failed to configure binding") => {
+            let advice =
+                format!("the policy cannot be evaluated, whatever the template is like: correct its binding {binding}");
+            (advice, bindings, binding)
+        }
+        _ if cannot_be_evaluated => {
+            let advice =
+                "the policy cannot be evaluated, whatever the template is like: correct the policy or its binding";
+            (advice.to_owned(), policies, policy)
+        }
+        _ if is_validating => {
+            let advice = "change the template to what the policy demands, or exempt it in the policy";
+            (advice.to_owned(), policies, policy)
+        }
+        // It refuses nothing by its rules.
+        _ => {
+            let advice =
+                "correct the policy: what it changes in the pod fails; or exempt these pods in its matchConditions";
+            (advice.to_owned(), policies, policy)
+        }
+    };
+    let message = format!("admission policy {policy} denied the pod: {why}");
+    let get = Command::kubectl(&["get", kind, "-o", "yaml"]).name(name);
+    let finding = Finding::new(ReasonCode::WebhookDenied, message, advice).with_command(get);
+    Some(finding.refused_by(Refuser::Policy(policy.to_owned())))
 }
 
 /// Finds that the webhook for images denies one; it is configured in a file of the API server.

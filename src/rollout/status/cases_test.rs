@@ -771,6 +771,30 @@ fn a_rollout_that_is_blocked_says_by_what() {
     }
     let concern = &status(protected("11:59:00", None)).concerns[0];
     assert_eq!(concern.code, ReasonCode::DeletionRefused);
+    // The API server fails as it does when pods are to be created.
+    for (message, advice) in [
+        ("Unauthorized", "check kube-apiserver"),
+        ("Timeout: request did not complete within requested timeout - context deadline exceeded", "is slow"),
+        ("etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
+        ("the server is currently unable to handle the request (delete pods n0-old)", "check kube-apiserver"),
+        ("Operation cannot be fulfilled on pods \"n0-old\": the object has been modified", "passes by itself"),
+        ("Internal error occurred: admission plugin \"X\" failed to complete delete in 13s", "check kube-apiserver"),
+        (
+            "pods \"n0-old\" is forbidden: User \"x\" cannot delete resource \"pods\" in API group \"\"",
+            "lacks a permission",
+        ),
+        ("pods \"n0-old\" is forbidden: not yet ready to handle request", "check kube-apiserver"),
+        ("admission webhook \"protect\" denied the request: no", "correct the policy or webhook"),
+    ] {
+        let mut failed = protected("11:59:00", None).finish();
+        failed.events[0].message = format!("Error deleting: {message}");
+        let status = rollout_status(&failed, None).daemon_sets.remove(0);
+        assert_eq!(status.blocked_by, Some(BlockedBy::DeletionRefused), "{message}");
+        let concern = &status.concerns[0];
+        assert_eq!(concern.code, ReasonCode::DeletionRefused, "{message}");
+        assert!(concern.fix.advice.contains(advice), "{message}: {}", concern.fix.advice);
+    }
+    let concern = &status(protected("11:59:00", None)).concerns[0];
     assert!(concern.message.contains("ValidatingAdmissionPolicy 'protect'"), "{}", concern.message);
     // To raise the budget lets the controller delete no pod either.
     let failed = json!({"status": {"phase": "Failed"}});

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
-use super::situation::suspect::{failed_before, failing, only_new_nodes_fail, suspect};
+use super::situation::suspect::{failed_before, failing, only_later_nodes_fail, only_new_nodes_fail, suspect};
 use super::situation::{NoRollback, RolloutNode, Situation};
 use crate::coverage::Diagnosis;
 use crate::coverage::needs::in_dump;
@@ -163,6 +163,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
             "to roll back, because pods of this revision were evicted from nodes that had room before"
         }
         false if is_evicted => "to roll back, because pods of this revision were evicted",
+        false if only_later_nodes_fail(situation) => {
+            "to roll back, unless the nodes are at fault: all that fail joined after the rollout"
+        }
         false => "to roll back",
     };
     let name = name_of(daemon_set);

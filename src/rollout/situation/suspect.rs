@@ -124,13 +124,23 @@ pub(in crate::rollout) fn only_new_nodes_fail(situation: &Situation<'_>) -> bool
     !failing.is_empty() && are_new(situation, &failing)
 }
 
-/// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which older pods are available.
+/// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which pods are available.
 fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
-    let joined = |node: &RolloutNode<'_>| node.object?.metadata.creation_timestamp.get();
-    let others = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(joined).max();
-    let Some((others, began)) = others.zip(situation.rolled_out_at()) else { return false };
+    let others = situation.nodes.iter().filter(|node| node.old_is_available || node.updated_is_available);
+    let Some((others, began)) = others.filter_map(joined).max().zip(situation.rolled_out_at()) else { return false };
     let is_new = |at: Timestamp| at > others && seconds_between(at, began) < JOINED;
     failing.iter().all(|node| joined(node).is_some_and(is_new))
+}
+
+/// Returns whether all nodes on which pods of the current revision fail joined since its rollout: none has run another one.
+pub(in crate::rollout) fn only_later_nodes_fail(situation: &Situation<'_>) -> bool {
+    let Some(began) = situation.rolled_out_at() else { return false };
+    let mut failing = failing_nodes(situation).peekable();
+    failing.peek().is_some() && failing.all(|node| joined(node).is_some_and(|at| at > began))
+}
+
+fn joined(node: &RolloutNode<'_>) -> Option<Timestamp> {
+    node.object?.metadata.creation_timestamp.get()
 }
 
 /// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older

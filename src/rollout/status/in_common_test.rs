@@ -194,3 +194,36 @@ fn a_revision_that_only_new_nodes_have_is_not_known_to_fail() {
         assert_eq!(rolls_back(&status), is_blamed, "{joined} {others}: {:?}", commands(&status));
     }
 }
+
+/// Newer nodes may have another kernel than those on which it works.
+#[test]
+fn a_revision_that_works_on_older_nodes_is_not_known_to_fail_on_those_that_joined_since() {
+    // How many older nodes have it, and when the others joined; whether a rollback is suggested, and with a doubt.
+    for (older, joined, rolls_back_to, is_doubted) in [
+        (1, "11:40:00", false, false),
+        (3, "11:40:00", false, false),
+        (0, "11:40:00", true, true),
+        (0, "08:00:00", true, false),
+    ] {
+        let mut world = revisions(of("agent:1", json!({})), of("agent:2", json!({})));
+        created(&mut world, 0, "06:00:00");
+        created(&mut world, 1, "10:00:00");
+        let of_time = |time: &str| json!({"metadata": {"creationTimestamp": at(time)}});
+        for name in ["f", "g", "h"] {
+            let pod = since(if joined == "08:00:00" { "10:01:00" } else { "11:41:00" });
+            world = world.node(name, of_time(joined)).unready_pod(
+                &format!("agent-{name}"),
+                name,
+                crashes("", "Error"),
+                pod,
+            );
+        }
+        for name in ["c", "d", "e"].into_iter().take(older) {
+            world = world.node(name, of_time("05:00:00")).pod(&format!("agent-{name}"), name, young());
+        }
+        let status = status(world, &[]);
+        assert_eq!(rolls_back(&status), rolls_back_to, "{older} {joined}: {:?}", commands(&status));
+        let says = format!("{status:?}");
+        assert_eq!(says.contains("unless the nodes are at fault"), is_doubted, "{older} {joined}: {says}");
+    }
+}

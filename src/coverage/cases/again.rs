@@ -230,6 +230,10 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         (api, proxy("False"), Some("fix kube-proxy")),
         ("failed to reach apiserver: connect: connection refused", proxy("False"), Some("fix kube-proxy")),
         (api, proxy("True"), None),
+        ("dial tcp 172.20.0.1:443: i/o timeout", proxy("False"), Some("fix kube-proxy")),
+        ("dial tcp 172.20.0.1:443: i/o timeout", proxy("True"), None),
+        ("dial tcp 172.217.0.1:443: i/o timeout", proxy("False"), None),
+        ("Get \"https://intake.example.com/\": dial tcp 10.4.0.8:443: i/o timeout", proxy("False"), None),
         ("dial tcp 10.4.0.8:5432: i/o timeout", proxy("False"), None),
         (api, json!({}), None),
     ] {
@@ -273,6 +277,46 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
     assert!(!told(host(), json!({"hostNetwork": true}), true).contains("cluster DNS"));
     assert!(told(host(), json!({"dnsPolicy": "ClusterFirstWithHostNet"}), true).starts_with("fix the cluster DNS"));
     assert!(!told(json!({}), json!({"dnsPolicy": "Default"}), true).contains("cluster DNS"));
+}
+
+#[test]
+fn a_failure_because_of_another_pod_of_the_node_names_that() {
+    let other = |ready: &str, spec: Value| {
+        json!({"metadata": {"namespace": "gpu"}, "spec": spec,
+            "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}})
+    };
+    let has_port = |port: i32| json!({"hostNetwork": true, "containers": [{"name": "c", "ports": [{"containerPort": port, "hostPort": port}]}]});
+    let (driver, smb) = ("nvidia-driver-daemonset-x", "csi-smb-node-x");
+    let nvml = "failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND";
+    let port = "failed to listen: listen tcp :9808: bind: address already in use";
+    for (message, name, pod, advice) in [
+        (nvml, driver, other("False", json!({})), Some("fix the GPU driver on the node first")),
+        (nvml, driver, other("True", json!({})), None),
+        (nvml, "nvidia-device-plugin-x", other("False", json!({})), None),
+        (port, smb, other("True", has_port(9808)), Some("port 9808 of the node belongs to gpu/csi-smb-node-x")),
+        (port, smb, other("True", has_port(9809)), None),
+    ] {
+        let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
+        let host = json!({"spec": {"hostNetwork": true}});
+        let reason = first(plain().unready_pod("agent-n", "n", crash, host).other_pod(name, "n", pod));
+        let said = format!("{} {}", reason.message, reason.fix.advice);
+        assert_eq!(reason.code, R::CrashLooping);
+        assert_eq!(advice.is_some_and(|advice| said.contains(advice)), advice.is_some(), "{message} {name}: {said}");
+        assert!(advice.is_some() || !said.contains(name) && !said.contains("first"), "{message} {name}: {said}");
+    }
+    // Init containers of NVIDIA's GPU operator wait for the driver.
+    for (container, ready, is_told) in
+        [("driver-validation", "False", true), ("toolkit-validation", "True", false), ("wait-for-db", "False", false)]
+    {
+        let init = json!([{"name": container, "state": {"running": {"startedAt": at("11:00:00")}}}]);
+        let pod = json!({"spec": {"initContainers": [{"name": container}]}, "status": {"initContainerStatuses": init}});
+        let waiting = json!({"state": {"waiting": {"reason": "PodInitializing"}}});
+        let world = plain().unready_pod("agent-n", "n", waiting, pod);
+        let reason = first(world.other_pod(driver, "n", other(ready, json!({}))));
+        assert_eq!(reason.code, R::InitBlocked, "{reason:?}");
+        assert_eq!(reason.fix.advice.contains("fix the GPU driver"), is_told, "{container} {ready}: {reason:?}");
+    }
 }
 
 /// A node was rebooted, or its container runtime was replaced: the kubelet starts the pod again, from its sandbox on.

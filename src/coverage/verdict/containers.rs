@@ -14,7 +14,7 @@ use super::node_images::{long_pull, of_digest};
 use super::probes;
 use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
-use super::services::of_service;
+use super::services::{of_gpu_driver, of_service};
 use super::telling::telling_line;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -167,12 +167,14 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
     if let Some(since) = status.state.running.as_ref().and_then(|running| running.started_at.get()) {
         message = message.words(", running for ").age(seconds_between(since, subject.index.now()));
     }
-    Some(Finding::new(ReasonCode::InitBlocked, message, "read the log").with_command(logs(
-        subject,
-        pod,
-        &container.name,
-        false,
-    )))
+    let finding = Finding::new(ReasonCode::InitBlocked, message, "read the log");
+    let finding = finding.with_command(logs(subject, pod, &container.name, false));
+    // Those of NVIDIA's GPU operator wait until the driver is installed.
+    let waits_for_driver = matches!(container.name.as_str(), "driver-validation" | "toolkit-validation");
+    match waits_for_driver {
+        true => Some(of_gpu_driver(subject, pod, finding).unwrap_or_else(|finding| finding)),
+        false => Some(finding),
+    }
 }
 
 /// What the kubelet warns of while it starts a pod, and that has no finding of its own.

@@ -1,15 +1,17 @@
-//! Crashes because of what every pod may need of the cluster: its DNS, and the address of the API server.
+//! Failures because of what a pod needs of the cluster or of other pods of its node: DNS, the address of the API server, a driver, a port.
 
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, describe_pod};
 use super::images::template_of;
-use super::node_plugin::NodePlugin;
+use super::node_plugin::{NodePlugin, is_chained};
 use super::telling::telling_line;
 use super::workload::workload;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::snapshot::PodsComplete;
 use crate::report::fix::Command;
 use crate::scheduling::daemon_pods;
+use crate::scheduling::ports::host_ports;
 
 /// The label of the pods of the cluster DNS.
 const DNS: &str = "k8s-app=kube-dns";
@@ -21,6 +23,12 @@ const UNANSWERED: [&str; 4] = ["i/o timeout", "connection refused", "no route to
 /// revision is to blame.
 pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&ContainerStateTerminated>) -> Finding {
     let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
+    if said.contains("address already in use") {
+        return of_port(subject, pod, finding, &said);
+    }
+    if NEEDS_GPU_DRIVER.iter().any(|words| said.contains(words)) {
+        return of_gpu_driver(subject, pod, finding).unwrap_or_else(|finding| finding);
+    }
     let is_of_name = said.contains("temporary failure in name resolution");
     if !is_of_name && !UNANSWERED.iter().any(|words| said.contains(words)) {
         return finding;
@@ -50,31 +58,105 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
             .with_command(describe_pod(down));
     }
     let is_of_api = ["/api/v1", "/apis/", ":443/api", ":443/version", "kubernetes api", "apiserver", "api server"];
-    if !is_of_api.iter().any(|words| said.contains(words)) {
+    if !is_of_api.iter().any(|words| said.contains(words)) && !dials_service(&said) {
         return finding;
     }
+    let without_proxy = "without it, pods do not reach the API server through its Service";
+    let without_network = "without it, pods reach nothing outside of their node";
+    let plugins = subject.index.network_plugins();
+    let is_network = |other: &Pod| {
+        let mut mains = plugins.iter().filter(|plugin| !is_chained(plugin));
+        !pod.spec.host_network && mains.any(|plugin| is_of(other, plugin))
+    };
+    let finding = match fix_first(subject, pod, finding, is_kube_proxy, ("kube-proxy", without_proxy))
+        .or_else(|finding| fix_first(subject, pod, finding, is_network, ("the network plugin", without_network)))
+    {
+        Ok(told) => return told,
+        Err(finding) => finding,
+    };
     let is_complete = subject.index.snapshot.pods_complete == PodsComplete::Everywhere;
-    let is_own_network =
-        || NodePlugin::of(subject.daemon_set) == Some(NodePlugin::Network) && said.contains(":443/api");
-    let on_node = subject.index.bound_to(&pod.spec.node_name).into_iter().find(|pod| is_kube_proxy(pod));
-    match on_node.filter(|proxy| !proxy.is_ready() && proxy.metadata.uid != pod.metadata.uid) {
-        None if on_node.is_none() && is_complete && is_own_network() => {
-            let advice = "unless the kubelet's distribution has a kube-proxy of its own, give the network plugin the address of the API \
-                          server itself (Cilium: k8sServiceHost and k8sServicePort; Calico: ConfigMap kubernetes-services-endpoint): \
-                          without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
-            Finding { advice: advice.into(), ..finding }
-        }
-        Some(proxy) => {
-            let message =
-                finding.message.words("; ").name(workload(proxy), "kube-proxy").words(" on the node is not ready");
-            let advice =
-                "fix kube-proxy on the node first: without it, pods do not reach the API server through its Service";
-            Finding { message, advice: advice.into(), ..finding }
-                .with_origin(Origin::Node)
-                .with_command(describe_pod(proxy))
-        }
-        _ => finding,
+    let is_own_network = NodePlugin::of(subject.daemon_set) == Some(NodePlugin::Network) && said.contains(":443/api");
+    let has_proxy = || subject.index.bound_to(&pod.spec.node_name).into_iter().any(is_kube_proxy);
+    if is_own_network && is_complete && !has_proxy() {
+        let advice = "unless the kubelet's distribution has a kube-proxy of its own, give the network plugin the address of the API \
+                      server itself (Cilium: k8sServiceHost and k8sServicePort; Calico: ConfigMap kubernetes-services-endpoint): \
+                      without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
+        return Finding { advice: advice.into(), ..finding };
     }
+    finding
+}
+
+/// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it. The
+/// finding stays as it is if there is no such pod.
+fn fix_first(
+    subject: &Subject,
+    pod: &Pod,
+    finding: Finding,
+    is_it: impl Fn(&Pod) -> bool,
+    (noun, without): (&str, &str),
+) -> Result<Finding, Finding> {
+    let mut others = subject.index.bound_to(&pod.spec.node_name).into_iter().filter(|other| is_it(other));
+    let is_down = |other: &&Pod| !other.is_ready() && other.metadata.uid != pod.metadata.uid;
+    let Some(down) = others.next().filter(is_down) else { return Err(finding) };
+    let message = finding.message.words("; ").name(workload(down), noun).words(" on the node is not ready");
+    let advice = format!("fix {noun} on the node first: {without}");
+    let told = Finding { message, advice: advice.into(), ..finding };
+    Ok(told.with_origin(Origin::Node).with_command(describe_pod(down)))
+}
+
+/// What programs say that do not find the library or the devices of NVIDIA's driver.
+const NEEDS_GPU_DRIVER: [&str; 3] = ["nvml", "libnvidia-ml", "nvidia-smi"];
+
+/// The DaemonSets that install NVIDIA's driver: of its GPU operator (assets/state-driver and manifests/state-driver of
+/// github.com/NVIDIA/gpu-operator), and of GKE.
+const GPU_DRIVERS: [&str; 3] = ["nvidia-driver-daemonset", "nvidia-gpu-driver-", "nvidia-driver-installer"];
+
+/// Says of a pod that needs the GPU driver of its node that the pod which installs it is to be fixed first, if that is not ready.
+pub fn of_gpu_driver(subject: &Subject, pod: &Pod, finding: Finding) -> Result<Finding, Finding> {
+    let installs = |other: &Pod| GPU_DRIVERS.iter().any(|name| other.metadata.name.starts_with(name));
+    fix_first(subject, pod, finding, installs, ("the GPU driver", "the pod needs what it installs"))
+}
+
+/// Says of a pod of the host network whose port is taken which other pod of the node has declared it.
+fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Finding {
+    let port = || {
+        let before = said
+            .split_once("address already in use")?
+            .0
+            .trim_end_matches(": ")
+            .trim_end_matches("bind")
+            .trim_end_matches(": ");
+        before.rsplit_once(':')?.1.parse::<i32>().ok()
+    };
+    let Some(port) = port().filter(|_| pod.spec.host_network) else { return finding };
+    let others = subject.index.bound_to(&pod.spec.node_name).into_iter();
+    let mut others = others.filter(|other| other.metadata.uid != pod.metadata.uid && !other.is_terminal());
+    let declares = |other: &&Pod| host_ports(&other.spec).any(|declared| declared.host_port == port);
+    let Some(holder) = others.find(declares) else { return finding };
+    let message = finding.message.words("; port ").value(port.to_string()).words(" of the node belongs to ");
+    let message = message.name(holder.metadata.full_name(), workload(holder));
+    let advice =
+        format!("change the port of this DaemonSet or of {}: both use the network of the node", workload(holder));
+    Finding { message, advice: advice.into(), ..finding }
+}
+
+/// Returns whether a connection failed that may be to the Service of the API server: a private address at its port, without a URL.
+fn dials_service(said: &str) -> bool {
+    let address = || said.split_once("dial tcp ")?.1.split_once(":443: ").map(|(address, _)| address);
+    let is_private = |address: &str| {
+        let mut parts = address.split('.').map(|part| part.parse::<u8>().ok());
+        match (parts.next().flatten(), parts.next().flatten()) {
+            (Some(10), Some(_)) | (Some(192), Some(168)) => true,
+            (Some(172), Some(second)) => (16..32).contains(&second),
+            (Some(100), Some(second)) => (64..128).contains(&second),
+            _ => false,
+        }
+    };
+    !said.contains("://") && address().is_some_and(is_private)
+}
+
+fn is_of(pod: &Pod, daemon_set: &DaemonSet) -> bool {
+    pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid)
 }
 
 /// Returns whether a pod asks the DNS of the cluster (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).

@@ -86,19 +86,10 @@ fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let is_of_pod = pod.spec.host_network && node.is_some_and(node_health::lacks_only_network);
     let is_of_pod = is_of_pod && !pod.is_terminal() && !pod.is_ready();
     let mut findings: Vec<Finding> = unreachable.clone().filter(|_| !is_of_pod).into_iter().collect();
+    let now = subject.index.now();
     if pod.is_terminal() {
         let ended = evicted(pod).or_else(|| ended_by_shutdown(subject, node, pod)).or_else(|| kubelet_rejected(pod));
-        let leaves = node.and_then(|node| node_health::leaving(subject.index.now(), node));
-        let is_of_node = |finding: &Finding| finding.origin == Origin::Node;
-        let ended = ended.map(|finding| match leaves.filter(|_| is_of_node(&finding)) {
-            Some((why, advice)) => Finding {
-                message: finding.message.words(format!("; {why}")),
-                advice: advice.into(),
-                command: None,
-                ..finding
-            },
-            None => finding,
-        });
+        let ended = ended.map(|finding| node_health::on_leaving_node(now, node, finding));
         let is_explained = ended.is_some() && pod.status.phase == "Succeeded";
         findings.extend(ended);
         if !is_explained {
@@ -124,7 +115,12 @@ fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
             return findings;
         }
     }
-    findings.extend(containers::findings(subject, node, pod, &events));
+    let of_containers = containers::findings(subject, node, pod, &events).into_iter();
+    match findings.is_empty() {
+        true => findings.extend(of_containers.map(|finding| node_health::on_leaving_node(now, node, finding))),
+        // The first one says it.
+        false => findings.extend(of_containers),
+    }
     findings.extend(readiness_gate(subject, pod));
     if findings.is_empty() {
         findings.push(unreachable.unwrap_or_else(|| not_ready(pod)));

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::cause::{Also, Cause, FixIn, cause};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, describe_node};
+use super::finding::{Finding, Origin, describe_node};
 use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
@@ -48,7 +48,9 @@ const SHUT_DOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Returns what becomes of a node that is not to be repaired, and what to do: it is being removed, or its machine is off.
 pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static str)> {
     if node.metadata.is_terminating() {
-        return Some(("the Node object is being deleted", "wait: the node is being removed"));
+        let advice =
+            if stuck_deletion(node, now).is_some() { CHECK_FINALIZERS } else { "wait: the node is being removed" };
+        return Some(("the Node object is being deleted", advice));
     }
     // Karpenter's taint has no time.
     let not_ready = || node.condition("Ready")?.last_transition_time.get();
@@ -64,6 +66,21 @@ pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static st
             "start the machine of the node, or delete it together with the Node object",
         )
     })
+}
+
+/// Says of a finding that is the node's, or that only time tells of, that the node is going away.
+pub fn on_leaving_node(now: Timestamp, node: Option<&Node>, finding: Finding) -> Finding {
+    let is_of_node = matches!(finding.origin, Origin::Node | Origin::Time);
+    match node.and_then(|node| leaving(now, node)).filter(|_| is_of_node) {
+        Some((why, advice)) => Finding {
+            message: finding.message.words(format!("; {why}")),
+            advice: advice.into(),
+            command: None,
+            origin: Origin::Node,
+            ..finding
+        },
+        None => finding,
+    }
 }
 
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
@@ -121,9 +138,6 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
 
 /// Returns what to do about a node that is not ready.
 pub fn repair(now: Timestamp, node: &Node) -> &'static str {
-    if stuck_deletion(node, now).is_some() {
-        return CHECK_FINALIZERS;
-    }
     if let Some((_, advice)) = leaving(now, node) {
         return advice;
     }

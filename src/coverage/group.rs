@@ -144,7 +144,7 @@ pub(super) fn collect_mistakes(mistakes: &mut Vec<Mistake>, node: &str, findings
 }
 
 /// Returns the likely mistakes worth a warning although they only exclude nodes: all of them if no node is eligible,
-/// those of a plugin that its nodes wait for, and the removal of a stuck node.
+/// those of a plugin that its nodes wait for, a startup taint that has stayed, and the removal of a stuck node.
 pub(super) fn mistake_warnings(counts: &Counts, mistakes: Vec<Mistake>) -> Vec<Reason> {
     let none_eligible = counts.eligible == Some(0);
     let is_news = |finding: &Finding| finding.code.is_state_of_node() || finding.keeps_node_waiting;

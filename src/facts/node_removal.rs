@@ -26,11 +26,16 @@ pub fn is_by_autoscaler(key: &str) -> bool {
     autoscaler(key).is_some()
 }
 
+/// Returns whether Cluster Autoscaler sets the taint with this key, whose value is a time.
+pub fn is_of_cluster_autoscaler(key: &str) -> bool {
+    matches!(key, CLUSTER_AUTOSCALER | "DeletionCandidateOfClusterAutoscaler")
+}
+
 /// Returns whether a taint is there for the state that a node is in, or what becomes of it, rather than for good.
 pub fn is_of_state(taint: &Taint) -> bool {
     let domain = taint.key.split_once('/').map_or("", |(domain, _)| domain);
     is_by_autoscaler(&taint.key)
-        || taint.key == "DeletionCandidateOfClusterAutoscaler"
+        || is_of_cluster_autoscaler(&taint.key)
         || matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io")
 }
 

@@ -1,6 +1,7 @@
 //! Taints that a node starts with, and which DaemonSet removes them.
 //!
-//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers and Cilium do.
+//! By convention the agent of a domain removes `DOMAIN/agent-not-ready`: CSI drivers do. Others have it removed by a program that watches
+//! their pods.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,28 @@ const CONTAINERS: [(&str, &str); 5] = [
     ("efs.csi.aws.com/agent-not-ready", "efs-plugin"),
     ("fsx.csi.aws.com/agent-not-ready", "fsx-plugin"),
 ];
+
+/// A program that removes a startup taint as soon as the pod of a DaemonSet is ready on the node.
+#[derive(Debug, Clone, Copy)]
+pub struct Untainter {
+    /// Its name.
+    pub name: &'static str,
+    /// A label of its pods.
+    pub label: &'static str,
+}
+
+/// Returns the program that removes the taint with this key; `None` if the DaemonSet itself does.
+pub fn untainter(key: &str) -> Option<Untainter> {
+    match key {
+        // github.com/cilium/cilium, operator/watchers/node_taint.go, `checkAndMarkNode`.
+        "node.cilium.io/agent-not-ready" => {
+            Some(Untainter { name: "cilium-operator", label: "io.cilium/app=operator" })
+        }
+        // istio.io/istio, pilot/pkg/controllers/untaint/nodeuntainter.go.
+        "cni.istio.io/not-ready" => Some(Untainter { name: "istiod", label: "app=istiod" }),
+        _ => None,
+    }
+}
 
 /// Returns whether a taint with this key may be one that an agent removes.
 pub fn is_startup(key: &str) -> bool {

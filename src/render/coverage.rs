@@ -11,17 +11,18 @@ use crate::report::count_and;
 use crate::report::coverage::{
     Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,
 };
+use crate::report::reason::ReasonCode;
 
 /// The columns of a group's reason code and number of nodes, with the space after them.
 const CODE_WIDTH: usize = 28;
 const COUNT_WIDTH: usize = 9;
 
 /// Writes the coverage of each DaemonSet; a healthy one takes one line. Unless `wide` is set, ineligible nodes are only
-/// counted while others are eligible.
+/// counted while others are eligible, except those that taints exclude from the only DaemonSet.
 pub fn groups(report: &CoverageReport, wide: bool, page: &mut Page<'_>) {
     let is_alone = report.daemon_sets.len() == 1;
     let (fine, troubled): (Vec<_>, Vec<_>) =
-        report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, is_alone));
+        report.daemon_sets.iter().partition(|daemon_set| is_one_line(daemon_set, (is_alone, wide)));
     if report.daemon_sets.len() > 1 && report.daemon_sets.iter().any(DaemonSetCoverage::needs_attention) {
         overview::head(&report.into(), page);
         writeln!(page);
@@ -61,9 +62,10 @@ pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
 }
 
 /// Returns whether one line is enough.
-fn is_one_line(daemon_set: &DaemonSetCoverage, is_alone: bool) -> bool {
+fn is_one_line(daemon_set: &DaemonSetCoverage, (is_alone, wide): (bool, bool)) -> bool {
     let is_question = is_alone && daemon_set.counts.eligible == Some(0) && !daemon_set.not_eligible.is_empty();
     !is_question
+        && (!is_alone || listed_not_eligible(daemon_set, (is_alone, wide)).next().is_none())
         && daemon_set.problems.is_empty()
         && daemon_set.concerns.is_empty()
         && daemon_set.removed_nodes.is_none()
@@ -193,8 +195,13 @@ pub fn restarting_in_short(nodes: usize) -> String {
 }
 
 /// Writes groups of nodes, each with its message and optionally its fix.
-pub fn rows_of(groups: &[ReasonGroup], says_what_to_do: bool, code_style: fn(String) -> String, page: &mut Page<'_>) {
-    groups.iter().for_each(|group| {
+pub fn rows_of<'g>(
+    groups: impl IntoIterator<Item = &'g ReasonGroup>,
+    says_what_to_do: bool,
+    code_style: fn(String) -> String,
+    page: &mut Page<'_>,
+) {
+    groups.into_iter().for_each(|group| {
         head(group, code_style, page);
         page.advice(&group.message, says_what_to_do.then_some(&group.fix), "    ")
     })
@@ -213,7 +220,20 @@ fn head(group: &ReasonGroup, code_style: fn(String) -> String, page: &mut Page<'
     writeln!(page, "{code}{:>5}    {}", group.count, view.show(&which))
 }
 
-/// Writes the number of other ineligible nodes and the codes, or with `lists` the reasons, with fixes only for a single DaemonSet.
+/// Returns the groups of ineligible nodes that are listed: those that taints exclude, or with `lists` all of them.
+fn listed_not_eligible(
+    daemon_set: &DaemonSetCoverage,
+    (is_alone, lists): (bool, bool),
+) -> impl Iterator<Item = &ReasonGroup> {
+    let is_tainted = |group: &ReasonGroup| {
+        matches!(group.code, ReasonCode::UntoleratedNoSchedule | ReasonCode::UntoleratedNoExecute)
+    };
+    let number = daemon_set.counts.not_eligible.unwrap_or(1);
+    daemon_set.not_eligible.iter().filter(move |group| number > 0 && (lists || is_alone && is_tainted(group)))
+}
+
+/// Writes the number of other ineligible nodes and the codes, and the reasons of those that are listed, with fixes only for a single
+/// DaemonSet with `lists`.
 fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool), page: &mut Page<'_>) {
     let groups = &daemon_set.not_eligible;
     let without_pod: usize = groups.iter().map(|group| group.count).sum();
@@ -221,24 +241,26 @@ fn not_eligible(daemon_set: &DaemonSetCoverage, (is_alone, lists): (bool, bool),
     if groups.is_empty() || number == 0 {
         return;
     }
-    // The headline says that if nothing else is wrong.
-    if !lists && daemon_set.problems.is_empty() && !daemon_set.counts.from_status {
-        return;
-    }
     let others = number.saturating_sub(without_pod);
     let nodes = format!("{} not eligible", count_and(number, "node", ["is", "are"]));
-    writeln!(page);
-    if !lists {
-        let codes = some_codes(&Affected::of(groups), usize::MAX);
+    // The headline says that if nothing else is wrong.
+    if lists || !daemon_set.problems.is_empty() || daemon_set.counts.from_status {
+        writeln!(page);
         let with_pod = if others == 0 { String::new() } else { format!(", {others} with a pod, see above") };
-        return page.paragraph(&format!("{nodes}: {codes}{with_pod} (-o wide shows why)"), style::context);
-    }
-    match others {
-        0 => writeln!(page, "{nodes}:"),
-        others => writeln!(page, "{nodes}; {without_pod} without a pod and {others} with one, see above:"),
+        match others {
+            _ if !lists => {
+                let codes = some_codes(&Affected::of(groups), usize::MAX);
+                let is_told = listed_not_eligible(daemon_set, (is_alone, lists)).count() == groups.len();
+                let where_told = if is_told { "" } else { " (-o wide shows why)" };
+                page.paragraph(&format!("{nodes}: {codes}{with_pod}{where_told}"), style::context)
+            }
+            0 => writeln!(page, "{nodes}:"),
+            others => writeln!(page, "{nodes}; {without_pod} without a pod and {others} with one, see above:"),
+        }
     }
     // Changing the nodes is not the advice if the template has excluded them.
-    rows_of(groups, is_alone && daemon_set.removed_nodes.is_none(), style::context, page)
+    let says_what_to_do = lists && is_alone && daemon_set.removed_nodes.is_none();
+    rows_of(listed_not_eligible(daemon_set, (is_alone, lists)), says_what_to_do, style::context, page)
 }
 
 /// Writes which counters of a status differ from the counted numbers, if any.

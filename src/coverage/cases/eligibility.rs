@@ -375,11 +375,20 @@ fn a_startup_taint_is_followed_to_the_pod_that_removes_it() {
             "status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]}})
     };
     let (old, young, failing) = (ready("True", "11:10:00"), ready("True", "11:58:00"), ready("False", "11:10:00"));
-    let put_back = Expected::Advice("restart the pod of that DaemonSet on the node");
+    let put_back = || Expected::Advice("restart the pod of that DaemonSet on the node");
+    let of_operator = Expected::Command("kubectl get pods -A -l 'io.cilium/app=operator'");
     let starting = || Expected::Command("kubectl ds coverage -n system --node n net");
     // The taint's key, what removes it, that DaemonSet's tolerations, and its pod on the node.
     for (key, domain, tolerations, pod, expected) in [
-        ("node.cilium.io/agent-not-ready", "", &anything, Some(&old), put_back),
+        ("node.cilium.io/agent-not-ready", "", &anything, Some(&old), of_operator),
+        (
+            "node.cilium.io/agent-not-ready",
+            "",
+            &anything,
+            Some(&old),
+            Expected::Advice("cilium-operator removes it for"),
+        ),
+        ("efs.csi.aws.com/agent-not-ready", "efs.csi.aws.com", &anything, Some(&old), put_back()),
         ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&old), Expected::Advice("was put back")),
         ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&young), starting()),
         ("ebs.csi.aws.com/agent-not-ready", "ebs.csi.aws.com", &anything, Some(&failing), starting()),

@@ -126,7 +126,8 @@ pub struct Finding {
     pub command: Option<Command>,
     /// Whether even an ineligible node is news: the DaemonSet likely has a mistake in it, or the node's removal is stuck.
     pub likely_mistake: bool,
-    /// Whether the node waits for a pod that this keeps away, so that it takes no other pods either.
+    /// Whether the node waits for a pod that this keeps away, or for what was not done when that started, so that it takes no other pods
+    /// either.
     pub keeps_node_waiting: bool,
     /// What refuses the pod, if the API server does and says what.
     pub refused_by: Option<Refuser>,

@@ -9,10 +9,10 @@ use super::sentence::Sentence;
 use crate::coverage::startup_taints::{Startup, startup};
 use crate::facts::controller::Controller;
 use crate::facts::index::Index;
-use crate::facts::node_removal::is_by_autoscaler;
+use crate::facts::node_removal::{is_by_autoscaler, is_of_cluster_autoscaler};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
-use crate::model::startup_taint::{UNINITIALIZED, initializes_nodes};
+use crate::model::startup_taint::{UNINITIALIZED, Untainter, initializes_nodes, untainter};
 use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::taints::{TaintOutcome, repels};
@@ -72,27 +72,51 @@ pub fn untolerated(
 fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCode, startup: Startup<'_>) -> Finding {
     let is_same =
         |remover: &DaemonSet| remover.metadata.is_named(&daemon_set.metadata.namespace, &daemon_set.metadata.name);
-    let begin = |remover: &DaemonSet| {
-        format!("taint {taint} is not tolerated; DaemonSet {} removes it", remover.metadata.full_name())
+    let untainter = untainter(&taint.key);
+    let begin = |remover: &DaemonSet| match untainter {
+        None => format!("taint {taint} is not tolerated; DaemonSet {} removes it", remover.metadata.full_name()),
+        Some(untainter) => format!(
+            "taint {taint} is not tolerated; {} removes it for DaemonSet {}",
+            untainter.name,
+            remover.metadata.full_name()
+        ),
     };
+    let when = if untainter.is_none() { "when it starts" } else { "when its pod is ready" };
     let on_node = |remover: &DaemonSet| {
         let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&remover.metadata.namespace);
         coverage.flag("--node", &node.metadata.name).name(&remover.metadata.name)
     };
     match startup {
         Startup::Unread(remover) => {
-            let message = format!("{} when it starts there", begin(remover));
-            let advice = "see whether its pod is ready there: if so, it has not removed the taint, or that was put back since, and restarting that pod or \
-                          removing the taint helps: it keeps all other pods off the node";
+            let message = format!("{} {when} there", begin(remover));
+            let helps = match untainter {
+                None => "restarting that pod".to_owned(),
+                Some(untainter) => format!("repairing {}", untainter.name),
+            };
+            let advice = format!(
+                "see whether its pod is ready there: if so, the taint was not removed, or was put back since, and {helps} or removing the \
+                 taint helps: it keeps all other pods off the node"
+            );
             Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(on_node(remover)) }
         }
         Startup::PutBack { remover, pod, ready_for } => {
-            let message = Sentence::from(begin(remover)).words(" when it starts, and its pod ");
+            let message = Sentence::from(format!("{} {when}, and its pod ", begin(remover)));
             let message = message.name(&pod.metadata.name, "there").words(" has been ready for ").age(ready_for);
             let message = message.words(": the taint was not removed then, or was put back since");
-            let advice = "restart the pod of that DaemonSet on the node, or remove the taint: it keeps all other pods \
-                          off the node";
-            Finding { likely_mistake: true, ..Finding::new(code, message, advice) }
+            let finding = match untainter {
+                None => {
+                    let advice = "restart the pod of that DaemonSet on the node, or remove the taint: it keeps all other pods off the node";
+                    Finding::new(code, message, advice)
+                }
+                Some(Untainter { name, label }) => {
+                    let advice = format!(
+                        "check the pods of {name}, and their log, or remove the taint: it keeps all other pods off the node"
+                    );
+                    Finding::new(code, message, advice)
+                        .with_command(Command::kubectl(&["get", "pods", "-A"]).flag("-l", label))
+                }
+            };
+            Finding { likely_mistake: true, keeps_node_waiting: true, ..finding }
         }
         Startup::Starting(remover) => {
             let message = format!("{} once it is ready on the node", begin(remover));
@@ -100,7 +124,13 @@ fn of_startup(daemon_set: &DaemonSet, node: &Node, taint: &Taint, code: ReasonCo
             Finding::new(code, message, advice).with_command(on_node(remover))
         }
         Startup::Kept { remover, .. } if is_same(remover) => {
-            let message = format!("taint {taint} is not tolerated by this DaemonSet, which removes it once it runs");
+            let message = match untainter {
+                None => format!("taint {taint} is not tolerated by this DaemonSet, which removes it once it runs"),
+                Some(it) => format!(
+                    "taint {taint} is not tolerated by this DaemonSet, for which {} removes it once it runs",
+                    it.name
+                ),
+            };
             let advice = format!("add to the template's tolerations: {}", toleration_for(taint));
             Finding { keeps_node_waiting: true, ..Finding::mistake(daemon_set, code, message, advice) }
         }
@@ -225,17 +255,34 @@ fn taint_advice(taint: &Taint) -> String {
         "node.cluster.x-k8s.io/uninitialized" => {
             "wait for Cluster API to initialize the node; if it does not, check its controllers in the management cluster".to_owned()
         }
-        key if key.starts_with("startup-taint.cluster-autoscaler.kubernetes.io/") => {
+        // `StartupTaintPrefix` and its former name `IgnoreTaintPrefix`, cluster-autoscaler/utils/taints/taints.go.
+        key if ["startup-taint", "ignore-taint"]
+            .iter()
+            .any(|name| key.strip_prefix(name).is_some_and(|rest| rest.starts_with(".cluster-autoscaler.kubernetes.io/"))) =>
+        {
             "wait for what the node starts with to remove the taint; if it stays, see why that is not ready there".to_owned()
         }
+        "cloud.google.com/impending-node-termination" => "wait: the machine of the node is about to be terminated".to_owned(),
+        key if key.starts_with(INTERRUPTED) => format!(
+            "wait: the machine of the node is about to be interrupted; if the node should run these pods until then, add to the template's \
+             tolerations: {}",
+            toleration_for(taint)
+        ),
         _ => format!("if the node should run these pods, add to the template's tolerations: {}", toleration_for(taint)),
     }
 }
 
-/// Writes the toleration for a taint as YAML.
-fn toleration_for(taint: &Taint) -> String {
+/// What the keys of AWS Node Termination Handler begin with; the value is the ID of an event (pkg/node/node.go).
+const INTERRUPTED: &str = "aws-node-termination-handler/";
+
+/// Writes the toleration for a taint as YAML. A value that is a time or the ID of an event is of one node and never seen again.
+pub(super) fn toleration_for(taint: &Taint) -> String {
     let Taint { key, value, effect, .. } = taint;
-    let matching = if value.is_empty() { "operator: Exists".to_owned() } else { format!("value: {value:?}") };
+    let is_unique = key.starts_with(INTERRUPTED) || is_of_cluster_autoscaler(key);
+    let matching = match value.is_empty() || is_unique {
+        true => "operator: Exists".to_owned(),
+        false => format!("value: {value:?}"),
+    };
     format!("{{key: {key}, {matching}, effect: {effect}}}")
 }
 
@@ -255,10 +302,31 @@ mod tests {
             ("ToBeDeletedByClusterAutoscaler", false),
             ("karpenter.sh/disrupted", false),
             ("karpenter.sh/unregistered", false),
+            ("startup-taint.cluster-autoscaler.kubernetes.io/cni", false),
+            ("ignore-taint.cluster-autoscaler.kubernetes.io/cni", false),
+            ("cloud.google.com/impending-node-termination", false),
         ] {
             let taint = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
             let advice = &world().node("n", taint).only_node().reasons[0].fix.advice;
             assert_eq!(advice.contains(&format!("key: {key}")), tolerate, "{key}: {advice}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_no_other_node_has_is_not_to_be_tolerated() {
+        for (key, is_value) in [
+            ("dedicated", true),
+            ("aws-node-termination-handler/spot-itn", false),
+            ("aws-node-termination-handler/scheduled-maintenance", false),
+            ("DeletionCandidateOfClusterAutoscaler", false),
+        ] {
+            let taint = json!({"spec": {"taints": [{"key": key, "value": "1795700000", "effect": "NoSchedule"}]}});
+            let advice = &world().node("n", taint).only_node().reasons[0].fix.advice;
+            let toleration = match is_value {
+                true => format!("{{key: {key}, value: \"1795700000\", effect: NoSchedule}}"),
+                false => format!("{{key: {key}, operator: Exists, effect: NoSchedule}}"),
+            };
+            assert!(advice.contains(&toleration), "{key}: {advice}");
         }
     }
 

@@ -201,7 +201,7 @@ fn situations_that_people_reported_get_the_advice_that_helps() {
             "csi-driver-not-on-node.yaml",
             "edge/edge-proxy",
             "app-0",
-            "add a toleration of dedicated=apps:NoSchedule to DaemonSet kube-system/secrets-store-csi-driver",
+            "add to the tolerations of DaemonSet kube-system/secrets-store-csi-driver: {key: dedicated, value: \"apps\", effect: NoSchedule}",
             "configmaps",
         ),
         ("scheduler-lost-the-node.yaml", "kube-system/calico-node", "n-3", "restart kube-scheduler", "no longer true"),

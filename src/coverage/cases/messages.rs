@@ -464,7 +464,7 @@ fn the_daemon_set_of_a_driver_is_named_with_what_keeps_it_from_the_node() {
         (
             vec![plugin("secrets-store-csi-driver", json!({"containers": registrar}))],
             json!([taint]),
-            "add a toleration of dedicated=apps:NoSchedule to DaemonSet storage/secrets-store-csi-driver",
+            "add to the tolerations of DaemonSet storage/secrets-store-csi-driver: {key: dedicated, value: \"apps\", effect: NoSchedule}",
             true,
         ),
         (
@@ -623,7 +623,7 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
             &taint,
             "v1.37.2",
             calico,
-            "toleration of dedicated=apps:NoSchedule to DaemonSet kube-system/calico-node",
+            "tolerations of DaemonSet kube-system/calico-node: {key: dedicated, value: \"apps\", effect: NoSchedule}",
         ),
         (
             vec![plugin("cilium", json!({"nodeSelector": {"pool": "x"}}))],

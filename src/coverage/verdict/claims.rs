@@ -179,7 +179,7 @@ pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, eve
     if let Some((driver, _)) = driver {
         let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "");
         return Some(
-            node_plugin::without_driver(subject, node, driver, Lacks::Registration, finding)
+            node_plugin::without_driver(subject.index, node, driver, Lacks::Registration, finding)
                 .with_origin(Origin::ControlPlane),
         );
     }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::daemon_set_context::Subject;
 use super::eligibility;
 use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
+use super::untolerated::toleration_for;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::node::Node;
+use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
 use crate::scheduling::should_run::{DaemonPod, Eligibility};
@@ -51,8 +51,7 @@ pub enum Lacks {
 }
 
 /// Says in a finding about a driver that the kubelet of a node cannot call which DaemonSet it is up to.
-pub fn without_driver(subject: &Subject, node: Option<&Node>, driver: &str, lacks: Lacks, finding: Finding) -> Finding {
-    let index = subject.index;
+pub fn without_driver(index: &Index<'_>, node: Option<&Node>, driver: &str, lacks: Lacks, finding: Finding) -> Finding {
     let (does, if_ready, has_to) = match lacks {
         Lacks::Registration => {
             ("registers", "check the registrar in the pod of {} on the node, and its log", "register the driver")
@@ -112,7 +111,7 @@ pub fn with_network_plugin(
             .with_origin(finding.origin);
     }
     let is_named = |plugin: &&DaemonSet| name_parts(&plugin.metadata.name).iter().any(|part| said.contains(part));
-    let is_main = |plugin: &&DaemonSet| !CHAINED.iter().any(|name| plugin.metadata.name.contains(name));
+    let is_main = |plugin: &&DaemonSet| !is_chained(plugin);
     let only = |is_it: &dyn Fn(&&DaemonSet) -> bool| {
         let mut alike = plugins.iter().copied().filter(|plugin| is_it(plugin));
         alike.next().filter(|_| alike.next().is_none())
@@ -138,16 +137,14 @@ fn on_node(
     let Finding { code, message, origin, .. } = finding;
     let told = |message, advice: String| Finding::new(code, message, advice).with_origin(origin);
     let eligibility = DaemonPod::new(&plugin.spec.template).explain(node);
-    let taints: Vec<String> = eligibility
-        .taints
-        .iter()
-        .filter(|outcome| outcome.is_untolerated())
-        .map(|outcome| outcome.taint.to_string())
-        .collect();
-    if let ([_, ..], true) = (taints.as_slice(), eligibility.decision.should_run || taints_alone(&eligibility)) {
-        let taints = taints.join(", ");
-        let message = message.words(format!(", and does not tolerate taint {taints}"));
-        let advice = format!("add a toleration of {taints} to {name}, so that it runs on the node");
+    let taints = eligibility.taints.iter().filter(|outcome| outcome.is_untolerated()).map(|outcome| &outcome.taint);
+    let list = |write: fn(&Taint) -> String| taints.clone().map(write).collect::<Vec<_>>().join(", ");
+    if taints.clone().next().is_some() && (eligibility.decision.should_run || taints_alone(&eligibility)) {
+        let message = message.words(format!(", and does not tolerate taint {}", list(Taint::to_string)));
+        let advice = format!(
+            "add to the tolerations of {name}: {}; without them, it does not run on the node",
+            list(toleration_for)
+        );
         return Some(told(message, advice).with_command(edit(plugin)));
     }
     let why = eligibility::findings(index, plugin, node, &eligibility);
@@ -200,6 +197,11 @@ fn name_parts(name: &str) -> Vec<&str> {
 
 /// Parts of the names of plugins that are called after another one, which configures the network of the node.
 const CHAINED: [&str; 6] = ["istio-cni", "linkerd-cni", "kuma-cni", "multus", "whereabouts", "sriov"];
+
+/// Returns whether a network plugin is called after another one.
+pub fn is_chained(plugin: &DaemonSet) -> bool {
+    CHAINED.iter().any(|name| plugin.metadata.name.contains(name))
+}
 
 /// Parts of the names of drivers and plugins that say nothing.
 const GENERIC: [&str; 13] =

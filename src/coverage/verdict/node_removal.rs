@@ -2,7 +2,9 @@
 
 use super::finding::{Finding, describe_node};
 use super::node_health::CHECK_FINALIZERS;
+use super::node_plugin::{Lacks, without_driver};
 use super::sentence::Sentence;
+use super::volumes::absent_driver;
 use crate::facts::index::Index;
 use crate::facts::node_removal::{autoscaler, began_at, is_stuck, stuck_deletion, stuck_drain};
 use crate::model::held_pod::HeldPod;
@@ -40,8 +42,26 @@ pub fn finding(index: &Index<'_>, node: &Node, taint: &Taint) -> Finding {
                   cluster-autoscaler.kubernetes.io/safe-to-evict of a pod, or a finalizer; and the log of the autoscaler; \
                   if it has given the node up or is no longer installed, remove the taint";
     let message = held_on(index, node, taint, left_on(index, node, message));
-    let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice);
-    Finding { likely_mistake: true, ..finding.with_command(describe_node(node)) }
+    let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice).with_command(describe_node(node));
+    let finding = match not_unmounted(index, node) {
+        Some((pod, driver, lacks)) => {
+            let message = finding.message.clone().words("; the volumes of pod ").example(pod.metadata.full_name());
+            let message = message
+                .words(format!(" cannot be unmounted without driver {driver}, which the kubelet does not reach"));
+            without_driver(index, Some(node), driver, lacks, Finding { message, ..finding })
+        }
+        None => finding,
+    };
+    Finding { likely_mistake: true, ..finding }
+}
+
+/// Returns a terminating pod of a node whose volumes cannot be unmounted, and the driver that the kubelet lacks for that.
+fn not_unmounted<'a>(index: &Index<'a>, node: &Node) -> Option<(&'a Pod, &'a str, Lacks)> {
+    let terminating = index.bound_to(&node.metadata.name).into_iter().filter(|pod| pod.metadata.is_terminating());
+    let of_events =
+        terminating.flat_map(|pod| index.events_about("Pod", &pod.metadata).into_iter().map(move |event| (pod, event)));
+    let mut unmounts = of_events.filter(|(_, event)| event.reason == "FailedUnmount" && event.is_recent(index.now()));
+    unmounts.find_map(|(pod, event)| absent_driver(&event.message).map(|(driver, lacks)| (pod, driver, lacks)))
 }
 
 /// Finds that the removal of a node takes too long, by an autoscaler or because somebody has deleted its object, whether or not the pods
@@ -143,6 +163,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use crate::coverage::test_support::{World, at, merge, world};
+    use crate::model::daemon_set::DaemonSet;
     use crate::model::held_pod::HeldPod;
     use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete};
     use crate::report::coverage::DaemonSetCoverage;
@@ -235,6 +256,49 @@ mod tests {
         partly.snapshot.pods_complete = PodsComplete::On([].into());
         let message = told(partly);
         assert!(message.ends_with("disrupted)"), "{message}");
+    }
+
+    #[test]
+    fn a_driver_that_the_taint_keeps_from_unmounting_volumes_is_to_tolerate_it() {
+        let driver = |tolerations: Value| {
+            let socket = json!([{"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/plugins_registry"}},
+                {"name": "socket", "hostPath": {"path": "/var/lib/kubelet/plugins/ebs.csi.aws.com"}}]);
+            let spec = json!({"containers": [{"name": "driver"}], "volumes": socket, "tolerations": tolerations});
+            DaemonSet::from_object(json!({"metadata": {"name": "ebs-csi-node", "namespace": "system", "uid": "ebs"},
+                "spec": {"selector": {"matchLabels": {"app": "ebs"}},
+                    "template": {"metadata": {"labels": {"app": "ebs"}}, "spec": spec}}}))
+            .unwrap()
+        };
+        let message = "UnmountVolume.TearDown failed for volume \"pvc-1\": kubernetes.io/csi: driver name ebs.csi.aws.com not found in the list \
+                       of registered CSI drivers";
+        let told = |key: &str, tolerations: Value, reason: &str| {
+            let taint = json!({"key": key, "value": "1795700000", "effect": "NoSchedule", "timeAdded": at("11:00:00")});
+            let deleted = json!({"metadata": {"deletionTimestamp": at("11:30:00")}});
+            let mut world = world().node("n", json!({"spec": {"taints": [taint]}})).other_pod("db-0", "n", deleted);
+            world = world.event("Pod", "db-0", reason, message, "11:59:00");
+            world.snapshot.node_agents = vec![driver(tolerations)];
+            world.coverage().nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].clone()
+        };
+        for key in ["ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"] {
+            let reason = told(key, json!([]), "FailedUnmount");
+            let toleration = format!("DaemonSet system/ebs-csi-node: {{key: {key}, ");
+            assert_eq!(reason.code, ReasonCode::NodeRemovalStuck);
+            assert!(
+                reason.message.contains("cannot be unmounted without driver ebs.csi.aws.com"),
+                "{}",
+                reason.message
+            );
+            assert!(reason.fix.advice.contains(&toleration), "{}", reason.fix.advice);
+            assert_eq!(reason.fix.command.unwrap().to_string(), "kubectl edit ds -n system ebs-csi-node");
+        }
+        let reason = told("karpenter.sh/disrupted", json!([{"operator": "Exists"}]), "FailedUnmount");
+        assert!(
+            reason.fix.advice.contains("find out why DaemonSet system/ebs-csi-node has no pod"),
+            "{}",
+            reason.fix.advice
+        );
+        let reason = told("karpenter.sh/disrupted", json!([]), "FailedMount");
+        assert!(reason.fix.advice.starts_with("check what blocks the drain"), "{}", reason.fix.advice);
     }
 
     #[test]

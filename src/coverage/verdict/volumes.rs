@@ -205,7 +205,8 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
         // The template is right: it is up to the DaemonSet of the driver.
         let drivers = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&pod.spec.node_name);
         let finding = Finding::new(ReasonCode::MountFailed, message, "").with_command(drivers);
-        return node_plugin::without_driver(subject, node, driver, lacks, finding).with_origin(Origin::ControlPlane);
+        return node_plugin::without_driver(subject.index, node, driver, lacks, finding)
+            .with_origin(Origin::ControlPlane);
     }
     if let Some(advice) = other_type(said, volumes()) {
         return finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod));
@@ -240,7 +241,7 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
 /// Returns the driver that is not there for the kubelet of the node, and what it lacks: it is not registered (`newCsiDriverClient`,
 /// pkg/volume/csi/csi_client.go, release 1.37.2), or its CSINode does not have it (`Attach` of the external attacher), or nothing listens
 /// on its socket, which is in a directory of its own below `plugins`.
-fn absent_driver(said: &str) -> Option<(&str, Lacks)> {
+pub(super) fn absent_driver(said: &str) -> Option<(&str, Lacks)> {
     let between =
         |before: &str, after: &str| said.split_once(before)?.1.split_once(after).map(|(driver, _)| driver.trim());
     let csi_node = || said.split_once("does not contain driver ")?.1.split_whitespace().next();

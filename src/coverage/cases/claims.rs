@@ -217,6 +217,17 @@ fn a_node_that_leaves_is_not_waited_for_to_come_back() {
         let reason = first(world().template(tolerant).node("n", node).pod("agent-x", "n", ended.clone()));
         assert!(reason.fix.advice.contains(advice), "{advice}: {reason:?}");
     }
+    // Nor is a pod looked at that only starts there.
+    for (deleted, advice) in
+        [("11:55:00", "wait: the node is being removed"), ("11:30:00", "check the controllers of its finalizers")]
+    {
+        let node = json!({"metadata": {"deletionTimestamp": at(deleted)}});
+        let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let reason = first(world().node("n", node).unready_pod("agent-x", "n", starting, json!({})));
+        assert_eq!(reason.code, R::ContainersStarting);
+        assert!(reason.message.ends_with("; the Node object is being deleted"), "{reason:?}");
+        assert!(reason.fix.advice.contains(advice) && reason.fix.command.is_none(), "{reason:?}");
+    }
 }
 
 #[test]
@@ -266,6 +277,7 @@ fn a_claim_that_all_pods_share_is_named() {
         (&shared, "node(s) did not have enough free storage", "check the claims"),
         (&shared, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "check the claims"),
         (&ephemeral, "node(s) had volume node affinity conflict", "check the claims"),
+        (&ephemeral, "x.csi.io CSI driver is not installed on the node", "find the DaemonSet of driver x.csi.io"),
     ] {
         let message = format!("0/1 nodes are available: 1 {said}.");
         let world = world().template(volumes.clone()).node("n", json!({}));
@@ -278,10 +290,12 @@ fn a_claim_that_all_pods_share_is_named() {
 #[test]
 fn what_keeps_a_claim_from_being_provisioned_is_told() {
     let said = "running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded";
-    let condition = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": said}]);
-    let pod = json!({"status": {"conditions": condition}});
-    let reason = first(world().node("n", json!({})).pending_pod("agent-x", "n", said, pod));
-    assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains("provisioner"), "{reason:?}");
+    for why in ["SchedulerError", "Unschedulable"] {
+        let condition = json!([{"type": "PodScheduled", "status": "False", "reason": why, "message": said}]);
+        let pod = json!({"status": {"conditions": condition}});
+        let reason = first(world().node("n", json!({})).pending_pod("agent-x", "n", said, pod));
+        assert!(reason.code == R::VolumeUnsatisfiable && reason.fix.advice.contains("provisioner"), "{reason:?}");
+    }
 }
 
 /// In a virtual cluster, and on nodes without a kubelet, other components report why a pod does not run.

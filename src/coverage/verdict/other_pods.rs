@@ -45,15 +45,24 @@ pub fn filter<'a>(
 
 /// Applies both filters to a pod that is meant for a node.
 pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outcome<Rejection<'a>> {
-    if !subject.nodes_known {
-        return Outcome::Unknown;
-    }
-    let spread = PodTopologySpread::new(pod, subject.index, |_| false);
-    match filter(subject.index, &spread, &subject.pod_affinity(pod), node, pod) {
+    match of_pods_read(subject, node, pod) {
         // Pods of nodes that were not requested may exclude it from the whole zone.
         Outcome::Passes if subject.index.snapshot.nodes_limited => Outcome::Unknown,
         outcome => outcome,
     }
+}
+
+/// Returns whether a reason of the scheduler is about rules of the pod itself that let it run on the node by now.
+pub fn is_over(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> bool {
+    !reason.contains("existing pods") && of_pods_read(subject, node, pod) == Outcome::Passes
+}
+
+fn of_pods_read<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Outcome<Rejection<'a>> {
+    if !subject.nodes_known {
+        return Outcome::Unknown;
+    }
+    let spread = PodTopologySpread::new(pod, subject.index, |_| false);
+    filter(subject.index, &spread, &subject.pod_affinity(pod), node, pod)
 }
 
 /// Returns whether a pod has rules about other pods.

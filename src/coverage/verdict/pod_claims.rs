@@ -44,7 +44,7 @@ pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     Some(match &rejection {
         Rejection::InUse(_, other) if is_old(other) => surge(finding.message, other),
         Rejection::NoDriver(driver) => {
-            node_plugin::without_driver(subject, Some(node), driver, Lacks::Registration, finding)
+            node_plugin::without_driver(subject.index, Some(node), driver, Lacks::Registration, finding)
         }
         _ => finding,
     })
@@ -213,16 +213,24 @@ pub fn reported(subject: &Subject, node: &Node, pod: &Pod, reason: &str) -> Find
     if reason.contains("exceed max volume count") {
         return too_many(message, node);
     }
+    if let Some((driver, _)) = reason.split_once(" CSI driver is not installed on the node") {
+        let finding = Finding::new(ReasonCode::VolumeUnsatisfiable, message, "").with_command(get_csi_node(node));
+        return node_plugin::without_driver(subject.index, Some(node), driver, Lacks::Registration, finding);
+    }
     let advice = advice_on(reason, pod);
     let claims = get_claims(&subject.daemon_set.metadata.namespace);
     Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_command(claims)
 }
 
+fn get_csi_node(node: &Node) -> Command {
+    Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&node.metadata.name)
+}
+
 fn too_many(message: Sentence, node: &Node) -> Finding {
     let advice =
         "move pods with volumes of the same driver to other nodes: the node has as many attached as it may (CSINode)";
-    let node = Command::kubectl(&["get", "csinode", "-o", "yaml"]).name(&node.metadata.name);
-    Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_origin(Origin::Node).with_command(node)
+    let finding = Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_origin(Origin::Node);
+    finding.with_command(get_csi_node(node))
 }
 
 /// Returns what to do about a reason that may have to do with who shares a claim: `ErrReasonConflict` and `ErrReasonNodeConflict` of

@@ -61,10 +61,10 @@ pub fn last_report(subject: &Subject, pod: &Pod) -> Option<LastReport> {
 
 /// Finds what the scheduler reports and what is not recomputed, by its reasons.
 pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, recomputed: &[Finding]) -> Vec<Finding> {
+    if last.text.contains("binding volumes: ") {
+        return vec![volumes_not_bound(subject, &last.text)];
+    }
     if last.is_scheduler_error {
-        if last.text.contains("binding volumes: ") {
-            return vec![volumes_not_bound(subject, &last.text)];
-        }
         return vec![scheduler_rejected(&last.text)];
     }
     if last.message.knows_only_other_nodes {
@@ -76,17 +76,16 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         if recomputed.iter().chain(&findings).any(|finding| is_same_plugin(finding.code, code)) {
             continue;
         }
+        if let Some(finding) = not_offered(subject, node, reason) {
+            findings.push(finding);
+            continue;
+        }
         findings.push(match SchedulerPlugin::of(code).map(|plugin| plugin.input) {
             None => scheduler_rejected(reason),
-            // Whether a device class provides the resource is not known.
-            Some(_)
-                if reason
-                    .strip_prefix("Insufficient ")
-                    .is_some_and(|resource| subject.index.device_claims.classes.may_provide(resource, node)) =>
-            {
-                scheduler_rejected(reason)
-            }
             Some(input) if is_recomputed(subject, node, pod, input) => no_longer_true(subject, code, reason, last),
+            Some(PluginInput::OtherPods) if other_pods::is_over(subject, node, pod, reason) => {
+                no_longer_true(subject, code, reason, last)
+            }
             Some(PluginInput::OtherPods) => other_pods::reported(subject, reason),
             Some(PluginInput::Features) => node_feature_missing(node, &[]),
             Some(PluginInput::Devices) => {
@@ -105,6 +104,19 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         });
     }
     findings
+}
+
+/// Finds that the node itself does not offer a resource; whether a device class provides it is not known.
+fn not_offered(subject: &Subject, node: &Node, reason: &str) -> Option<Finding> {
+    let resource = reason.strip_prefix("Insufficient ")?;
+    subject.index.device_claims.classes.may_provide(resource, node).then(|| {
+        let message = format!("the scheduler reports: {reason}; the node itself offers none");
+        let advice = format!(
+            "check the pod of the device plugin on the node that registers {resource}, and its log; or, if a DeviceClass provides it \
+             (kubectl get deviceclasses), the devices that its driver has published there"
+        );
+        Finding::new(ReasonCode::InsufficientResource, message, advice)
+    })
 }
 
 /// Returns whether all was read from which a filter is recomputed.

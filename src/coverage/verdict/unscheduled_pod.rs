@@ -396,4 +396,35 @@ mod tests {
         let codes: Vec<R> = node.reasons.iter().map(|reason| reason.code).collect();
         assert_eq!(codes, [R::HostPortConflict, R::NeverFits]);
     }
+
+    /// With `--node`, pods of other nodes are not known: they decide only by their own rules.
+    #[test]
+    fn a_rule_of_the_pod_itself_about_its_node_is_known_without_other_nodes() {
+        let rule = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"group": "agents"}}, "topologyKey": "kubernetes.io/hostname"}]}});
+        for (reason, is_over) in [
+            ("node(s) didn't match pod anti-affinity rules", true),
+            ("node(s) didn't satisfy existing pods anti-affinity rules", false),
+        ] {
+            let pod = json!({"spec": {"affinity": rule}});
+            let mut world = world().node("n", json!({})).pending_pod("agent-x", "n", &says(reason), pod);
+            world.snapshot.nodes_limited = true;
+            let reason = world.only_node().reasons.remove(0);
+            assert_eq!(reason.code, R::PodAffinityBlocked);
+            assert_eq!(reason.message.contains("no longer true"), is_over, "{}", reason.message);
+        }
+    }
+
+    #[test]
+    fn a_resource_that_the_node_itself_does_not_offer_is_up_to_its_device_plugin() {
+        let gpu = json!({"example.com/gpu": "1"});
+        let container = json!({"name": "agent", "resources": {"requests": gpu, "limits": gpu}});
+        let pod = json!({"spec": {"containers": [container]}});
+        let node = json!({"status": {"nodeInfo": {"kubeletVersion": "v1.37.2"}}});
+        let mut world = world().node("n", node).pending_pod("agent-x", "n", &says("Insufficient example.com/gpu"), pod);
+        world.snapshot.read_on_demand.remove(&Kind::DeviceClasses);
+        let reason = world.only_node().reasons.remove(0);
+        assert_eq!(reason.code, R::InsufficientResource);
+        assert!(reason.fix.advice.starts_with("check the pod of the device plugin"), "{}", reason.fix.advice);
+    }
 }

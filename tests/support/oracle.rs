@@ -566,7 +566,7 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
             return rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", true);
         }
         let usage = NodeUsage::of(index.bound_to(&node.metadata.name).into_iter().chain(nominated.iter().copied()));
-        let short = fits(&index.device_claims.resources.without(&pod_requests(&pod), node), node, &usage);
+        let short = fits(&index.device_claims.classes.without(&pod_requests(&pod), node), node, &usage);
         if !short.is_empty() {
             let reason = |short: &resources::Insufficient| match short.resource.as_str() {
                 "pods" => "Too many pods".to_owned(),

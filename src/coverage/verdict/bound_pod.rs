@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::{PROGRESS_DEADLINE, WAITS_FOR_DELETION};
 use super::admission_changes::{READINESS_GATES, of_gate};
 use super::claims::preparation_failed;
 use super::containers;
@@ -16,6 +15,7 @@ use super::roles::{Role, lost_its_sandbox, none_created, walk};
 use super::sandbox::sandbox_failed;
 use super::sentence::Sentence;
 use super::volumes::mount_failed;
+use super::{PROGRESS_DEADLINE, WAITS_FOR_DELETION};
 use crate::facts::controller::{Controller, FAILED_POD_BACKOFF};
 use crate::model::event::Event;
 use crate::model::node::Node;

@@ -29,7 +29,7 @@ use crate::coverage::{
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
 use crate::facts::{ByRevision, Facts};
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::seconds_between;
@@ -37,7 +37,6 @@ use crate::report::coverage::DaemonSetCoverage;
 use crate::report::fix::Fix;
 use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
-use crate::report::strategy::Strategy;
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
 use fault::Raised;
@@ -307,7 +306,7 @@ impl<'a> Situation<'a> {
             Verdict::Progressing | Verdict::Blocked if self.controller_silent_since().is_none() => Some(true),
             // If all nodes are down, the pods on them count as misscheduled, and may be terminating.
             _ if self.coverage.counts.eligible == Some(0)
-                && matches!(self.coverage.strategy, Strategy::RollingUpdate(_)) =>
+                && matches!(self.coverage.strategy, UpdateStrategy::RollingUpdate(_)) =>
             {
                 Some(self.pods().any(|pod| self.is_updated(pod) == Some(false)))
             }

@@ -284,8 +284,8 @@ pub fn creation_failed(
     );
     // A kubelet that is not the usual one may have reasons of its own. Before its first start, a container may wait for anything.
     let is_other = || {
-        let is_known = waiting.reason == "CrashLoopBackOff" || is_image_pull_failure(&waiting.reason);
-        !waiting.reason.is_empty() && !is_known && has_started(status) && !status.is_being_created()
+        let is_told = matches!(waiting.reason.as_str(), "" | "CrashLoopBackOff" | "RestartingAllContainers");
+        !is_told && !is_image_pull_failure(&waiting.reason) && has_started(status) && !status.is_being_created()
     };
     if !failed && !is_other() {
         return None;

@@ -203,7 +203,7 @@ fn a_node_on_which_everything_has_failed_since_it_joined_is_at_fault() {
         suspect.map(|suspect| suspect.what).filter(|what| *what != SuspectKind::Nodes)
     };
     assert_eq!(of("11:49:00", false, true), None);
-    assert_eq!(of("11:49:00", false, false), Some(SuspectKind::Revision));
+    assert_eq!(of("09:00:00", false, false), Some(SuspectKind::Revision));
     assert_eq!(of("11:49:00", true, false), None);
     assert_eq!(of("09:00:00", true, false), Some(SuspectKind::Surroundings), "something worked there for hours");
 }

@@ -216,6 +216,14 @@ async fn apply_patch<S: Server>(
             Err(failed) => failed,
         };
         let error = match failed {
+            // A proxy may have asked another server.
+            Failed::NotFound if matches!(server.read_daemon_set(before).await, Ok(Some(_))) => {
+                let error = server.unexpected(&step, "it says that the DaemonSet does not exist");
+                match is_dry_run {
+                    true => return Application::Refused(StepRefusal::ByServer(error)),
+                    false => return after_lost_answer(server, &patch, before, error).await,
+                }
+            }
             Failed::NotFound => return Application::Refused(StepRefusal::Deleted),
             Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
             Failed::Refused(error) | Failed::Busy(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
@@ -283,7 +291,12 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
         Err(failed) => failed,
     };
     let error = match failed {
-        Failed::NotFound => return Application::Applied(Value::Null),
+        Failed::NotFound => match server.read_pod(pod).await {
+            Ok(Some(now)) if removal::<S::Error>(pod, Some(&now)).is_none() => {
+                server.unexpected(step, "it says that the pod does not exist")
+            }
+            _ => return Application::Applied(Value::Null),
+        },
         Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
         Failed::OutcomeUnknown(error) => error,
         Failed::Refused(error) => return removed_or(server, pod, |_| StepRefusal::ByServer(error)).await,

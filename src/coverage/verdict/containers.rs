@@ -172,7 +172,7 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
     // Those of NVIDIA's GPU operator wait until the driver is installed.
     let waits_for_driver = matches!(container.name.as_str(), "driver-validation" | "toolkit-validation");
     match waits_for_driver {
-        true => Some(of_gpu_driver(subject, pod, finding).unwrap_or_else(|finding| finding)),
+        true => Some(of_gpu_driver(subject, pod, &finding).unwrap_or(finding)),
         false => Some(finding),
     }
 }

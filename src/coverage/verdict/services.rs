@@ -27,7 +27,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         return of_port(subject, pod, finding, &said);
     }
     if NEEDS_GPU_DRIVER.iter().any(|words| said.contains(words)) {
-        return of_gpu_driver(subject, pod, finding).unwrap_or_else(|finding| finding);
+        return of_gpu_driver(subject, pod, &finding).unwrap_or(finding);
     }
     let is_of_name = said.contains("temporary failure in name resolution");
     if !is_of_name && !UNANSWERED.iter().any(|words| said.contains(words)) {
@@ -68,12 +68,11 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         let mut mains = plugins.iter().filter(|plugin| !is_chained(plugin));
         !pod.spec.host_network && mains.any(|plugin| is_of(other, plugin))
     };
-    let finding = match fix_first(subject, pod, finding, is_kube_proxy, ("kube-proxy", without_proxy))
-        .or_else(|finding| fix_first(subject, pod, finding, is_network, ("the network plugin", without_network)))
-    {
-        Ok(told) => return told,
-        Err(finding) => finding,
-    };
+    let waits = fix_first(subject, pod, &finding, is_kube_proxy, ("kube-proxy", without_proxy))
+        .or_else(|| fix_first(subject, pod, &finding, is_network, ("the network plugin", without_network)));
+    if let Some(told) = waits {
+        return told;
+    }
     let is_complete = subject.index.snapshot.pods_complete == PodsComplete::Everywhere;
     let is_own_network = NodePlugin::of(subject.daemon_set) == Some(NodePlugin::Network) && said.contains(":443/api");
     let has_proxy = || subject.index.bound_to(&pod.spec.node_name).into_iter().any(is_kube_proxy);
@@ -86,22 +85,21 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     finding
 }
 
-/// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it. The
-/// finding stays as it is if there is no such pod.
+/// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it.
 fn fix_first(
     subject: &Subject,
     pod: &Pod,
-    finding: Finding,
+    finding: &Finding,
     is_it: impl Fn(&Pod) -> bool,
     (noun, without): (&str, &str),
-) -> Result<Finding, Finding> {
+) -> Option<Finding> {
     let mut others = subject.index.bound_to(&pod.spec.node_name).into_iter().filter(|other| is_it(other));
     let is_down = |other: &&Pod| !other.is_ready() && other.metadata.uid != pod.metadata.uid;
-    let Some(down) = others.next().filter(is_down) else { return Err(finding) };
-    let message = finding.message.words("; ").name(workload(down), noun).words(" on the node is not ready");
+    let down = others.next().filter(is_down)?;
+    let message = finding.message.clone().words("; ").name(workload(down), noun).words(" on the node is not ready");
     let advice = format!("fix {noun} on the node first: {without}");
-    let told = Finding { message, advice: advice.into(), ..finding };
-    Ok(told.with_origin(Origin::Node).with_command(describe_pod(down)))
+    let told = Finding { message, advice: advice.into(), ..finding.clone() };
+    Some(told.with_origin(Origin::Node).with_command(describe_pod(down)))
 }
 
 /// What programs say that do not find the library or the devices of NVIDIA's driver.
@@ -112,7 +110,7 @@ const NEEDS_GPU_DRIVER: [&str; 3] = ["nvml", "libnvidia-ml", "nvidia-smi"];
 const GPU_DRIVERS: [&str; 3] = ["nvidia-driver-daemonset", "nvidia-gpu-driver-", "nvidia-driver-installer"];
 
 /// Says of a pod that needs the GPU driver of its node that the pod which installs it is to be fixed first, if that is not ready.
-pub fn of_gpu_driver(subject: &Subject, pod: &Pod, finding: Finding) -> Result<Finding, Finding> {
+pub fn of_gpu_driver(subject: &Subject, pod: &Pod, finding: &Finding) -> Option<Finding> {
     let installs = |other: &Pod| GPU_DRIVERS.iter().any(|name| other.metadata.name.starts_with(name));
     fix_first(subject, pod, finding, installs, ("the GPU driver", "the pod needs what it installs"))
 }

@@ -154,6 +154,16 @@ fn what_became_of_a_patch_that_was_given_up_on_is_read_again() {
 }
 
 #[test]
+fn that_an_object_does_not_exist_is_believed_only_if_it_cannot_be_read_either() {
+    let told = |now| applied(Err(Failed::NotFound), now, false).0;
+    let version = |image| object(image, |object| object["metadata"]["resourceVersion"] = "8".into());
+    assert_eq!(told(Ok(None)), Application::Refused(StepRefusal::Deleted));
+    assert_eq!(told(Err("down")), Application::Refused(StepRefusal::Deleted));
+    assert_eq!(told(Ok(Some(version("agent:1")))), Application::Applied(version("agent:1")));
+    assert_eq!(told(Ok(Some(object("agent:2", |_| {})))), Application::NotSeen("unexpected"));
+}
+
+#[test]
 fn a_dry_run_that_was_carried_out_is_told() {
     let of_version = |version: &str| object("agent:1", |object| object["metadata"]["resourceVersion"] = version.into());
     let tried = |version: &str| applied(Ok(of_version(version)), Err("down"), true);
@@ -212,6 +222,9 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (Ok(success.clone()), Ok(None), gone()),
         (Ok(success.clone()), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
         (Err(Failed::NotFound), Err("down"), gone()),
+        (Err(Failed::NotFound), Ok(Some(pod("1", at))), gone()),
+        // Another server was asked.
+        (Err(Failed::NotFound), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
         (refused(), Err("down"), Application::Refused(StepRefusal::ByServer("no"))),
         (refused(), Ok(Some(pod("1", None))), Application::Refused(StepRefusal::ByServer("no"))),
         (refused(), Ok(Some(pod("1", at))), gone()),

@@ -45,13 +45,16 @@ impl ApiServer<'_> {
             application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => match application {
                 Ok(application) => application,
                 Err(_) if self.is_dry_run => Application::Unknown(not_answered(time_limit)),
-                Err(_) => match unfinished(not_answered(time_limit), not_processed(time_limit)) {
-                    Application::Unknown(error) => {
-                        let seen = timeout(REREAD, look_again(self, step, before, error)).await;
-                        seen.unwrap_or_else(|_| Application::Unknown(not_answered(time_limit)))
+                Err(_) => {
+                    let is_undecided = self.live.take_undecided();
+                    let seen = timeout(REREAD, look_again(self, step, before, not_answered(time_limit))).await;
+                    match seen.unwrap_or_else(|_| Application::Unknown(not_answered(time_limit))) {
+                        Application::Unknown(_) | Application::NotSeen(_) if !is_undecided => {
+                            Application::Refused(StepRefusal::NotProcessed(not_processed(time_limit)))
+                        }
+                        seen => seen,
                     }
-                    refused => refused,
-                },
+                }
             },
             () = interrupted, if !self.is_dry_run => unfinished(super::interrupted(), super::interrupted()),
         }

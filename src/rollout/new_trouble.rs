@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
 
+use crate::facts::Facts;
+use crate::facts::index::Index;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
@@ -69,9 +72,11 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     add(&report, "it did not have before", &|_, _, _| true);
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
-        let older = ready_or_older(after, began);
+        let (older, unrelated) = (ready_or_older(after, began), refused_before_or_created_since(after, began));
         let all = compared(&Snapshot::empty(before.now));
-        add(&all, "may be newer than the rollout", &|namespace, name, node| !older.contains(&(namespace, name, node)));
+        add(&all, "may be newer than the rollout", &|namespace, name, node| {
+            !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
+        });
     }
     trouble
 }
@@ -87,4 +92,36 @@ fn ready_or_older(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str, 
     let pods = snapshot.pods.iter().filter(is_one);
     pods.filter_map(|pod| Some((&*pod.metadata.namespace, &*pod.metadata.controller()?.name, target_node(pod)?)))
         .collect()
+}
+
+/// Returns the namespaces and names of DaemonSets whose pods have been refused since before a time, or that somebody has created since.
+fn refused_before_or_created_since(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str)> {
+    let index = Index::new(snapshot);
+    let is_unrelated = |daemon_set: &DaemonSet| {
+        let created = daemon_set.metadata.creation_timestamp.get();
+        created.is_some_and(|created| created >= time)
+            || Facts::new(&index, daemon_set).refused_since().is_some_and(|since| since < time)
+    };
+    let found = snapshot.daemon_sets.iter().filter(|daemon_set| is_unrelated(daemon_set));
+    found.map(|daemon_set| (&*daemon_set.metadata.namespace, &*daemon_set.metadata.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::refused_before_or_created_since;
+    use crate::coverage::test_support::{at, world};
+
+    #[test]
+    fn what_was_refused_before_a_rollout_or_created_since_is_no_trouble_of_its_own() {
+        let of = |refused: &str, created: &str| {
+            let refusal = "Error creating: pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1";
+            let world = world().daemon_set(json!({"metadata": {"creationTimestamp": at(created)}}));
+            let snapshot =
+                world.node("a", json!({})).event("DaemonSet", "agent", "FailedCreate", refusal, refused).finish();
+            refused_before_or_created_since(&snapshot, at("11:45:00").parse().unwrap()).len()
+        };
+        assert_eq!([of("11:40:00", "09:00:00"), of("11:50:00", "09:00:00"), of("11:50:00", "11:45:00")], [1, 0, 1]);
+    }
 }

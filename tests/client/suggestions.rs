@@ -126,7 +126,9 @@ fn what_is_pasted_into_zsh_is_what_was_meant() {
 /// Checks a command against the program's own definition, and returns its subcommand.
 fn check(command: &str) -> String {
     let words = shlex::split(command).unwrap_or_else(|| panic!("unbalanced quotes: {command}"));
-    let mut words: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+    // A word in capital letters stands for a value.
+    let valued = |word| if word == "TIME" { "2026-11-20T10:00:00Z" } else { word };
+    let mut words: Vec<&str> = words[2..].iter().map(String::as_str).map(valued).collect();
     let known = kubectl_ds::commands::command();
     let first = words.first().copied().unwrap_or_default();
     let is_subcommand = known.get_subcommands().any(|subcommand| subcommand.get_name() == first);

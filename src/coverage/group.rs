@@ -71,12 +71,16 @@ impl FindingGroups {
         self.groups[number].unnamed += count;
     }
 
-    /// Returns the groups, most nodes first.
+    /// Returns the groups, most nodes first; those of nodes that count no longer come after the others.
     pub fn into_report(self) -> Vec<ReasonGroup> {
         let group = |FindingGroup { finding, nodes, unnamed }| finding.group(nodes, unnamed);
         let mut groups: Vec<ReasonGroup> = self.groups.into_iter().map(group).collect();
         groups.sort_by(|a, b| {
-            b.count.cmp(&a.count).then_with(|| a.code.cmp(&b.code)).then_with(|| a.message.cmp(&b.message))
+            let is_excluded = a.code.excludes_node().cmp(&b.code.excludes_node());
+            is_excluded
+                .then(b.count.cmp(&a.count))
+                .then_with(|| a.code.cmp(&b.code))
+                .then_with(|| a.message.cmp(&b.message))
         });
         groups
     }

@@ -117,7 +117,17 @@ fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
     let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    (seconds_between(renewed, snapshot.earlier_now()) > MISSED * duration).then_some(renewed)
+    let has_expired = |now| seconds_between(renewed, now) > MISSED * duration;
+    (has_expired(snapshot.earlier_now()) && is_late(snapshot, has_expired)).then_some(renewed)
+}
+
+/// Returns whether most nodes have renewed their leases since one has expired, if a dump does not say when it was made: one clock that is
+/// ahead makes everything else look old.
+fn is_late(snapshot: &Snapshot, has_expired: impl Fn(Timestamp) -> bool) -> bool {
+    let is_of_node = |lease: &&Lease| lease.metadata.namespace == "kube-node-lease";
+    let of_nodes = || snapshot.leases.iter().filter(is_of_node).filter_map(Lease::renewed_at);
+    let later = of_nodes().filter(|renewed| has_expired(*renewed)).count();
+    !snapshot.is_now_estimated || later * 2 >= of_nodes().count()
 }
 
 #[cfg(test)]
@@ -144,6 +154,29 @@ mod tests {
         assert_eq!(silent(of, "11:59:30", "11:00:00"), (false, true));
         assert_eq!(silent(of, "11:59:29", "11:59:30"), (true, false));
         assert_eq!(silent(Controller::Kruise, "11:00:00", "11:59:29"), (false, true));
+    }
+
+    #[test]
+    fn the_clock_of_one_node_in_a_dump_makes_no_controller_silent() {
+        let is_silent = |of_nodes: &[&str], is_now_estimated: bool| {
+            let mut snapshot = world().finish();
+            snapshot.is_now_estimated = is_now_estimated;
+            let leases = of_nodes
+                .iter()
+                .enumerate()
+                .map(|(number, renewed)| (format!("n{number}"), "kube-node-lease", *renewed));
+            for (name, namespace, renewed) in
+                leases.chain([("kube-controller-manager".to_owned(), "kube-system", "11:48:00")])
+            {
+                let lease = json!({"metadata": {"name": name, "namespace": namespace},
+                    "spec": {"renewTime": at(renewed), "leaseDurationSeconds": 15}});
+                snapshot.leases.push(from_value(lease).unwrap());
+            }
+            Controller::Kubernetes.silent_since(&snapshot).is_some()
+        };
+        assert!(!is_silent(&["11:48:02", "11:48:05", "12:00:00"], true));
+        assert!(is_silent(&["11:48:02", "11:48:05", "12:00:00"], false));
+        assert!(is_silent(&["11:59:52", "11:59:55", "11:48:00"], true) && is_silent(&[], true));
     }
 
     #[test]

@@ -38,7 +38,12 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
             0 => String::new(),
             unknown => format!(", and {unknown} unknown"),
         };
-        format!("{name} should run pods of {should_run}{place}; {running} of them {are} available{unknown}")
+        match report.node.as_ref().is_some_and(|node| node.should_run == 0) {
+            true => format!("no DaemonSet{place} should run a pod on {name}"),
+            false => {
+                format!("{name} should run pods of {should_run}{place}; {running} of them {are} available{unknown}")
+            }
+        }
     } else {
         let (pods, have) = (count(rows.len(), "DaemonSet"), if rows.len() == 1 { "has" } else { "have" });
         format!("node {name} does not exist; {pods}{place} still {have} pods there")
@@ -50,6 +55,8 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
     }
     condition(report, page);
     let others = rows.iter().filter(|(_, row)| !has_business(row)).count();
+    // Without any other, they are the answer.
+    let all = all || others == rows.len();
     if !all {
         rows.truncate(rows.len() - others);
     }

@@ -403,7 +403,7 @@ impl Affected {
             }
         }
         by_code.sort_by_key(|Affected { code, count, passing, .. }| {
-            (code.is_about_surplus_pods() || *passing, Reverse(*count), *code)
+            (code.is_about_surplus_pods() || *passing, code.excludes_node(), Reverse(*count), *code)
         });
         by_code
     }

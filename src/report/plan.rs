@@ -319,6 +319,8 @@ pub enum WarningCode {
     NotByNodes,
     /// The API server refuses new pods at present.
     CreationRefused,
+    /// The API server refuses to delete pods for the controller.
+    DeletionRefused,
     /// A ResourceQuota has too little room for the new pods, so that they would be refused.
     QuotaExceeded,
     /// Pods that are deleted are not recreated, because their nodes are not eligible.

@@ -398,6 +398,11 @@ impl ReasonCode {
         matches!(self, ReasonCode::NodeUnreachable | ReasonCode::NodeNotReadyTaint | ReasonCode::NetworkUnavailable)
     }
 
+    /// Returns whether the node counts no longer, because it is down: what is wrong with the nodes that count is told first.
+    pub fn excludes_node(self) -> bool {
+        self == ReasonCode::NodeNotReadyTaint
+    }
+
     /// Returns whether there is a pod that should not be there, which keeps no node from its available pod.
     pub fn is_about_surplus_pods(self) -> bool {
         self.class() == Class::Surplus || self == ReasonCode::OrphanedTarget

@@ -174,8 +174,8 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
     serde_json::from_str(daemon_set.annotations.get(LAST_APPLIED_ANNOTATION)?).ok()
 }
 
-/// Warns if nothing will act on a change: because of a deletion, because the controller or the scheduler seems to be down, or because
-/// pods wait for the scheduler although its lease has not expired yet.
+/// Warns if nothing will act on a change: because of a deletion, because the controller or the scheduler seems to be down, because
+/// pods wait for the scheduler although its lease has not expired yet, or because the API server refuses to delete pods.
 pub(crate) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
     let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, before.now())));
     let down = before.controller_silent_since().map(|since| {
@@ -188,7 +188,12 @@ pub(crate) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
     });
     let unscheduled = before.scheduler_silent_since().map(|since| scheduler_down(&ago(since)));
     let unscheduled = unscheduled.or_else(|| waits_for_scheduler(before).then(|| scheduler_down("")));
-    deleting(before).into_iter().chain(down).chain(unscheduled).collect()
+    let refused = before.coverage.concerns.iter().find(|concern| concern.code == ReasonCode::DeletionRefused);
+    let refused = refused.map(|concern| Warning {
+        fix: Some(concern.fix.clone()),
+        ..Warning::new(WarningCode::DeletionRefused, concern.message.clone())
+    });
+    deleting(before).into_iter().chain(down).chain(unscheduled).chain(refused).collect()
 }
 
 /// The grace period of a busy scheduler, in seconds.

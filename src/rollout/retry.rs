@@ -77,7 +77,9 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     if !may_wait(before) {
         report.why = Some("every node has its pod, so the controller has none to create".to_owned());
     }
-    report.warnings.extend(change_warnings::down_warnings(before));
+    // It tries refused deletions again.
+    let down = change_warnings::down_warnings(before).into_iter();
+    report.warnings.extend(down.filter(|warning| warning.code != WarningCode::DeletionRefused));
     report.warnings.extend(failure_warnings(before, replaces));
     report.incomplete = proposal.unread(false);
     report.incomplete.extend(proposal.unread_refusals());

@@ -41,6 +41,17 @@ pub(super) fn cases() -> Vec<Case> {
     let refused = |message: &str| plain().refusal(message);
     vec![
         case(
+            "what_was_refused_before_the_last_pod_says_nothing_of_one_that_a_dead_controller_does_not_create",
+            stale_lease(
+                plain()
+                    .event("DaemonSet", "agent", "FailedCreate", "Error creating: pods \"agent-x\" is forbidden: error looking up service account default/agent: serviceaccount \"agent\" not found", "11:40:00")
+                    .event("DaemonSet", "agent", "SuccessfulCreate", "Created pod: agent-x", "11:45:00"),
+            ),
+            (Missing, R::ControllerNotObserved),
+            &[],
+            "kubectl get lease -o yaml -n kube-system kube-controller-manager",
+        ),
+        case(
             "quota_is_used_up",
             refused("pods \"agent-x\" is forbidden: exceeded quota: few-pods, requested: pods=1, used: pods=5, limited: pods=5"),
             (Missing, R::QuotaExceeded),

@@ -290,7 +290,10 @@ pub fn out_of_memory(
         }
         (_, None) if is_oom_killed => {
             let message = killed.words("OOMKilled; no memory limit, so the node likely ran out of memory");
-            let advice = "find out what uses the memory of the node, and set a memory request";
+            let advice = match container.resources.requests.contains_key("memory") {
+                true => "find out what uses the memory of the node",
+                false => "find out what uses the memory of the node, and set a memory request",
+            };
             Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(edit(subject.daemon_set)))
         }
         _ => None,

@@ -98,6 +98,11 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         let at = event.last_seen();
         let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
         let is_doubtful = since(created) > SAME_BATCH || since(changed) > 0;
+        let is_silent = facts.controller_silent_since().is_some();
+        // What is missing now is missing for want of the controller.
+        if is_doubtful && is_silent {
+            continue;
+        }
         match asked {
             // What was refused before was something else.
             Some(now) if is_doubtful && !have_same_cause(index.snapshot, daemon_set, &event.message, now) => continue,
@@ -110,7 +115,6 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
             finding.refused_by = None;
         }
         let is_given_up = at.is_some_and(|at| seconds_between(at, index.now()) > GIVEN_UP);
-        let is_silent = facts.controller_silent_since().is_some();
         if is_given_up && !is_silent && facts.is_accepted().is_none() && passes_by_itself(finding.code) {
             finding = not_tried_again(daemon_set, finding, event, index.now());
         } else if facts.is_accepted() == Some(true) {

@@ -98,7 +98,7 @@ impl<'a> NodeRoom<'a> {
     pub fn exclude_or_add(&self, resource: &str, requested: i64) -> Sentence {
         match self.largest {
             Some(largest) if largest.get(resource).is_none_or(|most| *most < requested) => {
-                format!("add nodes with more {resource}: none on which the pods are to run has as much").into()
+                format!("use larger nodes: none on which the pods are to run has as much {resource}").into()
             }
             _ => {
                 Sentence::from("exclude nodes such as ").example(&self.node.metadata.name).words(" with a nodeSelector")
@@ -566,7 +566,7 @@ mod tests {
             world.coverage().problems[0].fix.advice.clone()
         };
         let lower = "lower the cpu request to 4 at most, or ";
-        let add = format!("{lower}add nodes with more cpu: none on which the pods are to run has as much");
+        let add = format!("{lower}use larger nodes: none on which the pods are to run has as much cpu");
         assert_eq!(advice("a", "8"), format!("{lower}exclude nodes such as n with a nodeSelector"));
         assert_eq!([advice("a", "5"), advice("b", "8")], [add.clone(), add]);
     }

@@ -169,7 +169,7 @@ fn needs_these_pods(refused: Refused<'_>) -> bool {
         taints.any(|taint| is_startup(&taint.key) && removes(refused.daemon_set, &taint.key))
             || (!node.is_ready() && NodePlugin::of(refused.daemon_set) == Some(NodePlugin::Network))
     };
-    !nodes.is_empty() && nodes.iter().all(waits_for_it)
+    !refused.snapshot.nodes_limited && !nodes.is_empty() && nodes.iter().all(waits_for_it)
 }
 
 /// What a webhook says if it has failed itself.

@@ -18,6 +18,13 @@ use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
 
+/// Returns whether the old pod of a node may be of the revision to roll back to: what fails on another one, too, may have come with that,
+/// while the one before it works.
+fn may_be_of_target(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let target = situation.revisions.target().filter(|(target, _)| target.available > 0);
+    target.is_none_or(|(target, _)| node.old.is_some_and(|pod| pod.revision_hash() == target.object.hash()))
+}
+
 /// Compares pods of the current revision with older ones; `None` if no pod of the current revision fails, or there are
 /// too few to tell.
 pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> {
@@ -45,6 +52,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
         .filter(|node| node.code().is_some_and(|code| codes.contains(&code)))
+        .filter(|node| may_be_of_target(situation, node))
         .count();
     let old_failing = match failed_before(situation) {
         true => old_failing.max(failing),

@@ -420,7 +420,8 @@ impl PendingChange<'_> {
         // An annotation on the DaemonSet itself does not change the generation.
         let message = match now.is_older_than(version) {
             true => format!(
-                "the API server confirmed the change with resourceVersion {version}, and still answers from an older state, with                  resourceVersion {}",
+                "the API server confirmed the change with resourceVersion {version}, and still answers from an older state, with \
+                 resourceVersion {}",
                 now.resource_version
             ),
             false if now.generation < applied => {

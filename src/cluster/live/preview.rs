@@ -124,7 +124,8 @@ impl Live {
             // A dry run stores nothing, and so returns no version (`DryRunnableStorage.Create`,
             // k8s.io/apiserver/pkg/registry/generic/registry/dryrun.go, release 0.37.2).
             Ok(created) if is_stored(&created) => Ok(Asked::NotDry(format!(
-                "pod {namespace}/{} was created although this was a dry run: the API server, or a proxy before it, ignores dryRun;                  delete the pod",
+                "pod {namespace}/{} was created although this was a dry run: the API server, or a proxy before it, ignores dryRun; \
+                 delete the pod",
                 created["metadata"]["name"].as_str().unwrap_or_default()
             ))),
             Ok(created) if is_same(&created) => Ok(Asked::Yes),

@@ -87,7 +87,8 @@ impl UndoArgs {
 fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Option<i64>) -> Planned {
     let Some(number) = done else { return planned };
     planned.report.why = Some(format!("it was rolled back to revision {number}"));
-    if let Some((further, _)) = before.revisions.target() {
+    let left = || before.revisions.all.iter().find(|revision| before.revisions.was_rolled_back(revision));
+    if let Some(further) = before.revisions.target().map(|(further, _)| further).or_else(left) {
         let message =
             format!("undo goes back no further by itself: add --to-revision {} if you mean that", further.number());
         planned.report.warnings.push(Warning::new(WarningCode::RolledBackBefore, message));

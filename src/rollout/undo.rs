@@ -159,10 +159,9 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
 /// How many seconds after a rollback another one counts as its repetition, for example after an interruption.
 const REPEATED: i64 = 3_600;
 
-/// Returns the current revision if it was rolled back to recently and does not fail, and there is another target: a
-/// user who repeats the command does not want to go further back.
+/// Returns the current revision if it was rolled back to recently and does not fail: a user who repeats the command wants neither to go
+/// further back nor to what was left.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
-    before.revisions.target()?;
     let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
     let is_recent = before.rolled_out_at().is_some_and(|at| seconds_between(at, before.now()) < REPEATED);
     is_recent.then_some(current.revision)

@@ -106,5 +106,7 @@ fn is_waiting_for_pods(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
         .nodes
         .iter()
         .filter(|node| (node.eligible && !node.is_done) || used_by.contains(&node.name))
+        // All that is left there is to delete the old pod.
+        .filter(|node| !(node.updated_is_available && situation.deletion_refusal().is_some()))
         .any(|node| situation.is_passing(node))
 }

@@ -813,6 +813,16 @@ fn a_rollout_that_is_blocked_says_by_what() {
         (with_states(tried(refused(two_revisions()), Some("no"), None), is_refused), BlockedBy::CreationRefused),
         (with_states(refused(two_revisions()), is_refused), BlockedBy::CreationRefused),
         (protected("11:59:00", None), BlockedBy::DeletionRefused),
+        (
+            surging(&["old + new", "old"]).event(
+                "DaemonSet",
+                "agent",
+                "FailedDelete",
+                "Error deleting: pods \"n0-old\" is forbidden: ValidatingAdmissionPolicy 'protect' denied request",
+                "11:59:00",
+            ),
+            BlockedBy::DeletionRefused,
+        ),
         (with_states(world(), &["new crashing", "new", "new", "old"]), BlockedBy::Budget),
         (surging(&["old + new crashing", "old"]), BlockedBy::Budget),
         (surging(&["old"]).pod("agent-gone", "gone", old()), BlockedBy::NodeNotFound),

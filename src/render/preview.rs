@@ -278,7 +278,7 @@ fn one_node(one: &DaemonSetPreview, node: &NodeChange, page: &mut Page<'_>) {
         PodChange::Evicted => "would evict again and again its pod of",
         PodChange::Gains => "would gain a pod of",
         PodChange::Keeps => "would keep its pod of",
-        PodChange::Missing => "has no pod now, and would get one of",
+        PodChange::Missing => "has no pod now, and should run one before and after the change, of",
         PodChange::None => "would still run no pod of",
     };
     let but = match (node.fits, one.does_not_start.is_empty(), node.change) {

@@ -148,13 +148,23 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         return Finding::new(ReasonCode::StuckTerminating, message.words("; ").then(not_ready), advice)
             .with_command(describe_node(node));
     }
+    let message = message.words(", and its kubelet has not terminated it");
+    let ready = node.and_then(|node| node.condition("Ready")).filter(|ready| ready.status == "True");
+    let posted = ready.and_then(|ready| ready.last_heartbeat_time.get());
+    let ago = |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago");
+    if let Some(at) = posted.filter(|at| *at > deadline) {
+        let message = message.words(", although it works").then(ago(at));
+        let advice =
+            "see what the kubelet of the node waits for, such as a preStop hook: its log, and the events of the pod";
+        return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));
+    }
     // The node counts as ready until its lease expires.
-    let posted = node.and_then(|node| node.condition("Ready")?.last_heartbeat_time.get());
-    let posted = posted
-        .map_or_else(Sentence::new, |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago"));
-    let message = message
-        .words(", and its kubelet has not terminated it: it may be down already, although the node is still Ready")
-        .then(posted);
+    let message = match ready {
+        Some(_) => message
+            .words(": it may be down already, although the node is still Ready")
+            .then(posted.map_or_else(Sentence::new, ago)),
+        None => message.words(": it may be down"),
+    };
     Finding::new(ReasonCode::StuckTerminating, message, "check the kubelet and the network of the node")
         .with_command(describe_pod(pod))
 }
@@ -287,11 +297,16 @@ mod tests {
     #[test]
     fn a_pod_past_its_grace_period_says_that_the_kubelet_may_be_down() {
         use crate::coverage::test_support::{at, world};
-        let conditions = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": at("11:59:20"),
-            "lastTransitionTime": at("11:00:00")}]);
-        let overdue = json!({"metadata": {"deletionTimestamp": at("11:59:50")}});
-        let world = world().node("a", json!({"status": {"conditions": conditions}})).pod("agent-a", "a", overdue);
-        let message = world.only_node().reasons.remove(0).message;
+        let told = |posted: &str| {
+            let conditions = json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": at(posted),
+                "lastTransitionTime": at("11:00:00")}]);
+            let overdue = json!({"metadata": {"deletionTimestamp": at("11:59:50")}});
+            let world = world().node("a", json!({"status": {"conditions": conditions}})).pod("agent-a", "a", overdue);
+            world.only_node().reasons.remove(0).message
+        };
+        let message = told("11:59:20");
         assert!(message.contains("it may be down already") && message.ends_with("last posted 40s ago"), "{message}");
+        let message = told("11:59:55");
+        assert!(message.ends_with("although it works, last posted 5s ago"), "{message}");
     }
 }

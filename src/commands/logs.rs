@@ -339,7 +339,15 @@ async fn read_all(
             Ok(Log { text, previous, is_cut, has_more, broken_off }) => {
                 (log.previous, log.truncated) = (previous, is_cut || (has_more && is_bound));
                 log.error = broken_off.map(|error| format!("its end is missing ({error})"));
-                text
+                // A container may end before it logs anything.
+                match text.trim().is_empty() && !termination_message.is_empty() {
+                    true => {
+                        log.termination_message = true;
+                        log.error.get_or_insert_with(|| "it is empty".to_owned());
+                        termination_message.clone()
+                    }
+                    false => text,
+                }
             }
             Err(error) => {
                 log.error = Some(error.to_string());

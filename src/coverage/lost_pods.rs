@@ -18,6 +18,7 @@ use crate::model::startup_taint::is_startup;
 use crate::report::coverage::{LostPods, UnlikePool};
 use crate::report::fix::{Command, Fix};
 use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
+use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::should_run::Eligibility;
 use crate::scheduling::taints::repels;
 
@@ -41,7 +42,9 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     };
     let number =
         |events: &[&Event]| events.iter().map(|event| usize::try_from(event.count).unwrap_or(0).max(1)).sum::<usize>();
-    let (deleted, created) = (of("SuccessfulDelete"), of("SuccessfulCreate"));
+    let (mut deleted, created) = (of("SuccessfulDelete"), of("SuccessfulCreate"));
+    // The second pod of a surge, for example.
+    deleted.retain(|event| !node_of(facts, event).is_some_and(|node| !node.pods.is_empty() && node.should_run()));
     let first = deleted.iter().filter_map(|event| event.last_seen()).min()?;
     let began: Option<Timestamp> = facts.current.known().and_then(|current| current.rollout_began_at(facts.daemon_set));
     let without_pod = |is_eligible: bool| {
@@ -58,6 +61,16 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
     let fix = Fix::new("to see what has changed", changes);
     (nodes > 0).then_some(LostPods { nodes, at: Some(at), unlike: None, fix })
+}
+
+/// Returns the node from which a pod was deleted, if an event tells where it was scheduled.
+fn node_of<'f, 'a>(facts: &'f Facts<'a>, deleted: &Event) -> Option<&'f NodePods<'a>> {
+    let mut pod = facts.daemon_set.metadata.clone();
+    (pod.name, pod.uid) = (deleted.message.strip_prefix("Deleted pod: ")?.to_owned(), String::new());
+    let events = facts.index.events_about("Pod", &pod).into_iter();
+    let scheduled = events.filter(|event| event.reason == "Scheduled").find_map(|event| event.message.rsplit_once(' '));
+    let (_, node) = scheduled?;
+    facts.node_pods.iter().find(|pods| pods.node == node)
 }
 
 /// Returns the nodes without a pod that are excluded by nothing but taints and missing labels, which most nodes of their pool do not
@@ -206,6 +219,19 @@ mod tests {
         assert_eq!(with(&two, &[deleted("10:59:59")]), None, "an hour ago");
         assert_eq!(with(&[stays(), lost("b")], &[deleted("11:59:20"), deleted("11:59:21")]), told(1, "11:59:21"));
         assert_eq!(with(&[stays()], &[deleted("11:59:20")]), None, "a surplus pod");
+        let surge = |node: &str| {
+            let scheduled = format!("Successfully assigned default/agent-x to {node}");
+            world()
+                .node("a", json!({}))
+                .pod("agent-a", "a", json!({}))
+                .node("b", tainted())
+                .event("DaemonSet", "agent", "SuccessfulDelete", "Deleted pod: agent-x", "11:59:20")
+                .event("Pod", "agent-x", "Scheduled", &scheduled, "11:50:00")
+                .coverage()
+                .lost_pods
+                .is_some()
+        };
+        assert_eq!((surge("a"), surge("b")), (false, true), "the second pod of a node");
         assert_eq!(with(&[("a", json!({}), false), lost("b")], &[deleted("11:59:20")]), None, "one is to be created");
     }
 

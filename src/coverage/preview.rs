@@ -203,7 +203,7 @@ fn preview_of(
                     };
                     loss.advice = format!("if the node should keep its pod, {what}").into();
                 }
-                let change = match (is_lost && (has_pod || !knows_pods), may_stay) {
+                let change = match (is_lost, may_stay) {
                     (false, _) => PodChange::None,
                     (true, false) => PodChange::Loses,
                     (true, true) => PodChange::Stays,

@@ -103,8 +103,10 @@ pub fn remarks(report: &LogsReport) -> Vec<String> {
         let instead = if has_message { "; shown instead: the termination message" } else { "" };
         Some(format!("{of} could not be read: {}{instead}", error.as_ref()?))
     });
+    let is_empty = report.blocks.is_empty() && report.logs.iter().any(|log| log.error.is_none());
+    let empty = is_empty.then(|| "nothing was logged".to_owned());
     let cut = report.logs.iter().filter(|log| log.truncated).count();
     let cut =
         (cut > 0).then(|| format!("of {} only the end is shown; --tail shows fewer lines", count(cut, "long log")));
-    left_out.into_iter().chain(unread.into_iter().flatten()).chain(cut).collect()
+    left_out.into_iter().chain(unread.into_iter().flatten()).chain(empty).chain(cut).collect()
 }

@@ -31,7 +31,7 @@ pub struct PodLog {
     pub container: String,
     /// Whether it is the log of the run before the last restart.
     pub previous: bool,
-    /// Whether it is the termination message of the container, because its log could not be read.
+    /// Whether it is the termination message of the container, because its log could not be read or is empty.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub termination_message: bool,
     /// Whether earlier lines, which were requested, are left out because there are too many.

@@ -217,10 +217,18 @@ fn a_long_last_line_does_not_hide_where_a_log_ends() {
 fn an_empty_log_is_not_a_missing_one() {
     let inspected = "team/pods/agent-a/main/main/logs/current.log";
     let empty = section("agent-a", "");
+    let of = |folder: &TempDir| {
+        let ended = run(&["logs", "agent", "--from", folder.path().to_str().unwrap(), "--node", "n1"]);
+        (ended.code, ended.out, ended.err)
+    };
     for (path, text) in [(inspected, ""), ("team/agent-a/logs.txt", &*empty)] {
         let folder = dump(&[(path, text)]);
-        assert_eq!(logs(folder.path(), &["--node", "n1"]), "", "{path}");
+        assert_eq!(of(&folder), (Some(0), String::new(), "warning: nothing was logged\n".to_owned()), "{path}");
     }
+    let pod = crashing("agent", "agent-a", "n1", "no subnet");
+    let (code, out, err) = of(&dump_of(&[daemon_set("agent"), node("n1"), pod], &[(inspected, "")]));
+    assert_eq!((code, out.as_str()), (Some(0), "no subnet\n"));
+    assert!(err.contains("it is empty; shown instead: the termination message"), "{err}");
     // As must-gathers have it if the kubelet no longer has the log of the run before.
     let folder = dump(&[(inspected, "boom\n"), ("team/pods/agent-a/main/main/logs/previous.log", "")]);
     assert_eq!(logs(folder.path(), &["--node", "n1"]), "boom\n");

@@ -289,6 +289,13 @@ impl<'a> Revisions<'a> {
         })
     }
 
+    /// Returns whether the current revision existed when the one before it was last rolled out: its template came back.
+    pub(crate) fn existed_before(&self, current: &Revision<'_>, last: &Revision<'_>) -> bool {
+        let created = current.object.metadata.creation_timestamp.get();
+        let began = last.object.rollout_began_at(self.daemon_set);
+        created.zip(began).is_some_and(|(created, began)| created < began) && !self.goes_forward(current, last)
+    }
+
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled
     /// back to: a stage says so, or it fails while the other one works.
     fn goes_forward(&self, next: &Revision<'_>, replaced: &Revision<'_>) -> bool {

@@ -151,9 +151,11 @@ pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
 pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
     let current = revisions.all.iter().position(|revision| revision.is_current);
-    let last = current.and_then(|current| revisions.all.get(current + 1));
+    let last = current.and_then(|current| Some((&revisions.all[current], revisions.all.get(current + 1)?)));
     // An unreadable revision was never rolled out.
-    last.is_some_and(|last| last.template.is_ok() && revisions.was_rolled_back(last))
+    last.is_some_and(|(current, last)| {
+        last.template.is_ok() && (revisions.was_rolled_back(last) || revisions.existed_before(current, last))
+    })
 }
 
 /// How many seconds after a rollback another one counts as its repetition, for example after an interruption.
@@ -220,7 +222,7 @@ fn describe(doubt: Doubt) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{NoTarget, begun_rollback, undo, unfinished_rollback};
+    use super::{NoTarget, begun_rollback, done_rollback, undo, unfinished_rollback};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::hold::StageFlags;
@@ -305,6 +307,24 @@ mod tests {
         assert_eq!(told(crashes()), (Ok(Some(2)), Some(command.to_owned())));
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         assert_eq!(told(starting), (Err(NoTarget::OnlyLeft(2)), None));
+    }
+
+    /// The failing revision is the older object, rolled out again and left again.
+    #[test]
+    fn what_was_rolled_back_from_twice_is_not_returned_to_by_a_repeated_undo() {
+        let done = |began: u32| {
+            let mut world = history(&[(6, "agent:3", 30), (5, "agent:2", 10), (3, "agent:1", 0)], "agent:3");
+            for (revision, minute) in world.snapshot.controller_revisions.iter_mut().zip([50, began, 20]) {
+                let time = format!("2026-03-01T11:{minute:02}:00Z");
+                let fields = json!([{"manager": "kube-controller-manager", "operation": "Update", "time": time,
+                    "fieldsV1": {"f:revision": {}}}]);
+                revision.object["metadata"]["managedFields"] = fields;
+            }
+            let snapshot = world.node("a", json!({})).finish();
+            let index = Index::new(&snapshot);
+            done_rollback(&Situation::new(&index, &snapshot.daemon_sets[0]))
+        };
+        assert_eq!((done(40), done(10)), (Some(6), None));
     }
 
     /// A template that was rolled out before is rolled out again in stages, to replace one that works.

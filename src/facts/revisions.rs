@@ -293,7 +293,8 @@ impl<'a> Revisions<'a> {
     pub(crate) fn existed_before(&self, current: &Revision<'_>, last: &Revision<'_>) -> bool {
         let created = current.object.metadata.creation_timestamp.get();
         let began = last.object.rollout_began_at(self.daemon_set);
-        created.zip(began).is_some_and(|(created, began)| created < began) && !self.goes_forward(current, last)
+        let is_another = !current.is_same_template(last) && !self.goes_forward(current, last);
+        is_another && created.zip(began).is_some_and(|(created, began)| created < began)
     }
 
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled

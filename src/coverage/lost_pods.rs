@@ -63,7 +63,7 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     (nodes > 0).then_some(LostPods { nodes, at: Some(at), unlike: None, fix })
 }
 
-/// Returns the node from which a pod was deleted, if an event tells where it was scheduled.
+/// Returns the node of a deleted pod; `None` if no event says where it was scheduled.
 fn node_of<'f, 'a>(facts: &'f Facts<'a>, deleted: &Event) -> Option<&'f NodePods<'a>> {
     let mut pod = facts.daemon_set.metadata.clone();
     (pod.name, pod.uid) = (deleted.message.strip_prefix("Deleted pod: ")?.to_owned(), String::new());

@@ -99,7 +99,7 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
         let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
         let is_doubtful = since(created) > SAME_BATCH || since(changed) > 0;
         let is_silent = facts.controller_silent_since().is_some();
-        // What is missing now is missing for want of the controller.
+        // Pods are missing now because the controller is down.
         if is_doubtful && is_silent {
             continue;
         }

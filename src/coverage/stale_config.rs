@@ -9,15 +9,13 @@ use jiff::Timestamp;
 
 use super::gaps;
 use crate::facts::Facts;
-use crate::facts::index::{Index, STARTUP};
-use crate::facts::revisions::name_of;
+use crate::facts::index::Index;
+use crate::facts::revisions::{self, name_of};
 use crate::model::config_object::{ConfigObject, ConfigUse, Use, uses};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
-use crate::model::node::Node;
-use crate::model::pod::{ContainerState, ContainerStatus, Pod};
+use crate::model::pod::{ContainerState, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
-use crate::report::age::seconds_between;
 use crate::report::count;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -102,7 +100,8 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             }
         }
         stale_pods += usize::from(is_stale);
-        failing = failing.or_else(|| (!is_stale && fails(index, pod)).then_some(pod));
+        failing =
+            failing.or_else(|| (!is_stale && !pod.is_ready() && revisions::fails(pod, index.now())).then_some(pod));
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
     let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;
@@ -209,22 +208,6 @@ fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
         _ => None,
     }
     .max(pod.metadata.creation_timestamp.get())
-}
-
-/// Returns whether a pod is not ready because a container does not start, does not keep running, or has run for long
-/// without becoming ready; on a node that is down, no pod is ready.
-fn fails(index: &Index<'_>, pod: &Pod) -> bool {
-    let does_not_start = |status: &ContainerStatus| {
-        !status.is_being_created() && status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty())
-    };
-    let started = |status: &ContainerStatus| status.state.running.as_ref()?.started_at.get();
-    let should_be_ready = || {
-        let started: Option<Vec<Timestamp>> = pod.status.container_statuses.iter().map(started).collect();
-        let last = started.and_then(|started| started.into_iter().max());
-        last.is_some_and(|last| seconds_between(last, index.now()) >= STARTUP)
-            && index.node(&pod.spec.node_name).is_none_or(Node::is_ready)
-    };
-    !pod.is_ready() && (pod.restarts() > 0 || pod.container_statuses().any(does_not_start) || should_be_ready())
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ struct Walk<'s, 'a> {
     /// The groups of judged nodes by what the nodes have in common, and the diagnosis.
     judged: HashMap<Alike, (usize, Diagnosis)>,
     /// Why the nodes of a class are not eligible.
-    of_class: HashMap<u64, Vec<Finding>>,
+    of_class: HashMap<u64, (String, Vec<Finding>)>,
     /// The manager that writes the DaemonSet, if it must be changed there.
     writer: Option<String>,
 }
@@ -224,15 +224,18 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn judge(&mut self, node: &Node, decision: Decision, pods: &[&Pod]) -> NodeVerdict {
         let is_shared = self.options.detail == Detail::Nodes && !decision.should_run && pods.is_empty();
         let class = if is_shared { self.classes.of(node) } else { None };
-        if let Some(findings) = class.and_then(|class| self.of_class.get(&class)) {
-            return NodeVerdict { decision, state: NodeState::NotEligible, findings: findings.clone() };
+        if let Some((first, findings)) = class.and_then(|class| self.of_class.get(&class)) {
+            let mut findings = findings.clone();
+            let commands = findings.iter_mut().filter_map(|finding| finding.command.as_mut());
+            commands.for_each(|command| command.rename(first, &node.metadata.name));
+            return NodeVerdict { decision, state: NodeState::NotEligible, findings };
         }
         let mut verdict = verdict::judge(self.subject, node, decision, pods);
         if let Some(writer) = &self.writer {
             verdict.findings.iter_mut().for_each(|finding| finding.change_at(writer, self.subject.daemon_set));
         }
         if let Some(class) = class {
-            self.of_class.insert(class, verdict.findings.clone());
+            self.of_class.insert(class, (node.metadata.name.clone(), verdict.findings.clone()));
         }
         verdict
     }

@@ -371,7 +371,7 @@ impl<'a> Revisions<'a> {
 }
 
 /// Returns whether a container of a pod fails. On a node that is down, containers keep their last reported state.
-fn fails(pod: &Pod, now: Timestamp) -> bool {
+pub(crate) fn fails(pod: &Pod, now: Timestamp) -> bool {
     let is_late =
         |began: Option<Timestamp>| began.is_some_and(|began| now.duration_since(began).as_secs() > MOST_UNREADY);
     let is_failing = |status: &&ContainerStatus| {

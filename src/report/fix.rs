@@ -175,6 +175,15 @@ impl Command {
         self
     }
 
+    /// Makes it the same command for another object: replaces the words that are the name of the first one.
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
+        let arguments = self.arguments.iter_mut().filter_map(|word| match word {
+            Word::Text(text) => Some(text),
+            Word::Variable { .. } => None,
+        });
+        arguments.chain(&mut self.names).filter(|word| *word == from).for_each(|word| to.clone_into(word));
+    }
+
     /// Returns the command for a shell, optionally in ASCII only.
     pub fn quoted(&self, ascii: bool) -> String {
         if self.is_choice {

@@ -334,6 +334,7 @@ fn what_was_lost_with_the_sandbox_has_not_crashed() {
             "lastState": unknown()["state"]})
     };
     let error = || json!({"state": {"terminated": ended("Error", 255)}});
+    let creating = || json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
     let (network, volume) = ("plugin type=\"flannel\" failed (add)", "configmap \"agent-config\" not found");
     let sandbox = ("FailedCreatePodSandBox", network, "11:59:50");
     let done = json!({"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}});
@@ -347,6 +348,25 @@ fn what_was_lost_with_the_sandbox_has_not_crashed() {
         // Other container runtimes tell no more than the exit code.
         (error(), Some(false), no_init(), Some(sandbox), R::SandboxFailed, network),
         (error(), Some(true), no_init(), Some(sandbox), R::CrashLooping, "exit code 255"),
+        // The sandbox was created after that.
+        (
+            creating(),
+            Some(true),
+            no_init(),
+            Some(("FailedCreatePodSandBox", network, "11:40:00")),
+            R::ContainersStarting,
+            "",
+        ),
+        (creating(), Some(true), no_init(), Some(("FailedMount", volume, "11:40:00")), R::ContainersStarting, ""),
+        (creating(), Some(true), no_init(), Some(("FailedMount", volume, "11:58:00")), R::MountFailed, volume),
+        (
+            creating(),
+            Some(false),
+            no_init(),
+            Some(("FailedCreatePodSandBox", network, "11:40:00")),
+            R::SandboxFailed,
+            network,
+        ),
         (unknown(), Some(false), no_init(), Some(("FailedMount", volume, "11:58:00")), R::MountFailed, volume),
         (unknown(), Some(true), init_runs, None, R::InitBlocked, "init container migrate"),
         (unknown(), Some(false), no_init(), None, R::ContainersStarting, "have not started again for 10m"),
@@ -359,7 +379,7 @@ fn what_was_lost_with_the_sandbox_has_not_crashed() {
         let mut pod = json!({"status": {"startTime": at("11:30:00")}});
         if let Some(has) = has_sandbox {
             pod["status"]["conditions"] = json!([
-                {"type": "PodReadyToStartContainers", "status": if has { "True" } else { "False" }},
+                {"type": "PodReadyToStartContainers", "status": if has { "True" } else { "False" }, "lastTransitionTime": at("11:52:00")},
                 {"type": "Ready", "status": "False", "lastTransitionTime": at("11:50:00")},
             ]);
         }

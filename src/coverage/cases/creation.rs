@@ -97,6 +97,25 @@ pub(super) fn cases() -> Vec<Case> {
             "kubectl edit ds -n default agent",
         ),
         case(
+            "pod_security_forbids_the_host_of_a_probe",
+            refused(
+                "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": probe or lifecycle host (container \
+                 \"agent\" uses probe or lifecycle host \"127.0.0.1\")",
+            ),
+            (Missing, R::PodSecurityDenied),
+            &["baseline:latest", "127.0.0.1", "60s"],
+            "kubectl edit ds -n default agent",
+        ),
+        case(
+            "a_field_has_the_name_of_a_fault",
+            refused(
+                "Pod \"agent-x\" is invalid: spec.containers[1].readinessProbe.timeoutSeconds: Invalid value: 0: must be greater than 0",
+            ),
+            (Missing, R::PodSpecRejected),
+            &["timeoutSeconds", "60s"],
+            "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
+        ),
+        case(
             "webhook_refuses",
             refused("admission webhook \"images.example.com\" denied the request: no signature"),
             (Missing, R::WebhookDenied),

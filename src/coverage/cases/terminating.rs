@@ -15,6 +15,13 @@ fn going(deadline: &str, patch: Value) -> World {
     plain().unready_pod("agent-x", "n", json!({}), pod)
 }
 
+/// A pod that should be gone by a time, on a ready node whose status was last posted at another one.
+fn overdue(deadline: &str, posted: &str) -> World {
+    let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": at(posted)});
+    let pod = json!({"metadata": {"deletionTimestamp": at(deadline)}});
+    world().node("n", json!({"status": {"conditions": [ready]}})).unready_pod("agent-x", "n", json!({}), pod)
+}
+
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case(
@@ -70,6 +77,20 @@ pub(super) fn cases() -> Vec<Case> {
             going("11:50:00", json!({})),
             (Terminating, R::StuckTerminating),
             &["10m"],
+            "kubectl describe pod -n default agent-x",
+        ),
+        case(
+            "kubelet_that_works_does_not_end_the_pod",
+            overdue("11:50:00", "11:56:00"),
+            (Terminating, R::StuckTerminating),
+            &["10m", "although it works"],
+            "kubectl describe pod -n default agent-x",
+        ),
+        case(
+            "kubelet_may_have_died_with_the_pod",
+            overdue("11:59:30", "11:56:00"),
+            (Terminating, R::StuckTerminating),
+            &["30s", "still Ready"],
             "kubectl describe pod -n default agent-x",
         ),
         case(

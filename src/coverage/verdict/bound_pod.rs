@@ -104,8 +104,10 @@ fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let mut events = subject.index.events_about("Pod", &pod.metadata);
     if none_created(pod) {
         let before = findings.len();
-        if let Some(since) = pod.unready_since().filter(|_| lost_its_sandbox(pod)) {
-            // What kept it from starting the first time is over.
+        let has_sandbox = pod.condition("PodReadyToStartContainers").filter(|condition| condition.status == "True");
+        let has_sandbox = has_sandbox.and_then(|condition| condition.last_transition_time.get());
+        if let Some(since) = pod.unready_since().filter(|_| lost_its_sandbox(pod)).max(has_sandbox) {
+            // What kept it from starting the first time, or its sandbox from being created, is over.
             events.retain(|event| event.last_seen().is_none_or(|at| at >= since));
         }
         findings.extend(sandbox_failed(subject, pod, &events));

@@ -77,9 +77,16 @@ fn why_ended(
     end: Option<&ContainerStateTerminated>,
     events: &[&Event],
 ) -> (Finding, bool) {
-    let killed = out_of_memory(subject, node, pod, this, end)
-        .or_else(|| probes::hook_failed(subject, pod, this, end, events))
-        .or_else(|| probes::killed(subject, pod, this, end, events));
+    // The kubelet says what it has killed itself.
+    let by_kubelet = || {
+        let hook = probes::hook_failed(subject, pod, this, end, events);
+        hook.or_else(|| probes::killed(subject, pod, this, end, events))
+    };
+    let no_memory = || out_of_memory(subject, node, pod, this, end);
+    let killed = match end.is_some_and(|end| end.reason == "OOMKilled") {
+        true => no_memory().or_else(by_kubelet),
+        false => by_kubelet().or_else(no_memory),
+    };
     if let Some(killed) = killed {
         return (killed, true);
     }

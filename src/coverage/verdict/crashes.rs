@@ -113,16 +113,10 @@ const LAST_WORDS: &[Cause] = &[
         ],
         "correct the command or the image: the program, the interpreter that its first line names, or its loader is not in the image",
     ),
-    // The in-cluster configuration of client-go has the address of the Service.
+    // The in-cluster configuration of client-go has the address of the Service, never a name.
     cause(
         FixIn::Cluster,
-        &[
-            "https://…:443/api…dial tcp …:443: i/o timeout",
-            "https://…:443/api…dial tcp …:443: connect: connection refused",
-            "https://…:443/api…dial tcp …:443: connect: connection timed out",
-            "https://…:443/api…dial tcp …:443: connect: no route to host",
-            "https://…:443/api…dial tcp …:443: connect: network is unreachable",
-        ],
+        &["https://1…:443/api…dial tcp ", "https://[…:443/api…dial tcp "],
         "check kube-proxy, or what replaces it, and the network plugin on the node: the pod does not reach the API server through its \
          Service",
     ),
@@ -314,9 +308,11 @@ fn node_out_of_memory(subject: &Subject, node: &Node, end: &ContainerStateTermin
     let is_then = |at: Timestamp| ended.is_none_or(|ended| at.duration_since(ended).as_secs().abs() <= SAME_OOM);
     let events = subject.index.events_about("Node", &about);
     let oom = events.iter().find(|event| event.reason == "SystemOOM" && event.last_seen().is_none_or(is_then));
-    let pressure = || node.condition("MemoryPressure").filter(|condition| condition.status == "True");
+    let was_then = |since: Timestamp| ended.is_none_or(|ended| since.duration_since(ended).as_secs() <= SAME_OOM);
+    let pressure = node.condition("MemoryPressure").filter(|condition| condition.status == "True");
+    let pressure = pressure.filter(|condition| condition.last_transition_time.get().is_none_or(was_then));
     oom.map(|event| format!("SystemOOM: {}", event.message.trim()))
-        .or_else(|| pressure().map(|_| "MemoryPressure=True".to_owned()))
+        .or_else(|| pressure.map(|_| "MemoryPressure=True".to_owned()))
 }
 
 /// Finds a container that crashes repeatedly.

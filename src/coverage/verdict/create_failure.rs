@@ -212,6 +212,10 @@ const REFUSALS: [Refusal; 32] = [
             "timeout",
         ],
         |refused| {
+            // A field may have such a name or value.
+            if problem(refused.message) != refused.message {
+                return None;
+            }
             let advice =
                 "wait: the controller tries again; if it persists, check kube-apiserver, etcd and the load on them";
             control_plane(refused, advice, None)

@@ -305,7 +305,8 @@ pub fn creation_failed(
         Some((Origin::Template(TemplatePart::Volume(volume)), advice, Some(edit(subject.daemon_set))))
     };
     let (origin, advice, command) = of_missing().or_else(host_path).unwrap_or_else(|| {
-        let cause = Cause::of(CAUSES, said).or_else(|| Cause::of(CAUSES, &waiting.reason));
+        // A hook may say anything.
+        let cause = Cause::of(CAUSES, &waiting.reason).or_else(|| Cause::of(CAUSES, said));
         let origin = match cause {
             Some(cause) if is_demanded_by_admission(cause, subject, pod) => Origin::Unknown,
             Some(cause) => origin_of(cause, subject, pod, container, said),

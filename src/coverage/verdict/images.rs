@@ -28,7 +28,7 @@ const CAUSES: &[Cause] = &[
         FixIn::Template,
         &["is not present with pull policy of never", "errimageneverpull"],
         "load the image onto the node, or exclude the node if it is not to have it; imagePullPolicy: IfNotPresent helps only if a registry \
-         has the image",
+         has the image; if the node has it, give the pod the imagePullSecrets that it was pulled with",
     ),
     cause(
         FixIn::Template,

@@ -19,6 +19,13 @@ const MAY_BE_GONE: i64 = 3600;
 /// What a kubelet says of its node that it reports as not ready: `runtimeState` of pkg/kubelet/runtime.go, `updateRuntimeUp` of
 /// pkg/kubelet/kubelet.go, `ShutdownStatus` of pkg/kubelet/nodeshutdown and pkg/volume/csi/csi_plugin.go, release 1.37.2.
 const REPORTED: &[Cause] = &[
+    cause(FixIn::Node, &["node is shutting down"], "wait until the node is up again"),
+    // Without a runtime, what it last said of the network stays.
+    cause(
+        FixIn::Node,
+        &["container runtime is down", "container runtime not ready", "pleg is not healthy", "runtimeready=false"],
+        MEND_RUNTIME,
+    ),
     cause(
         FixIn::Node,
         &["network not ready", "cni plugin not initialized", "network plugin is not ready"],
@@ -27,16 +34,19 @@ const REPORTED: &[Cause] = &[
     .and(Also::ShowPodsOfNode),
     cause(
         FixIn::Node,
-        &["container runtime", "pleg is not healthy", "containerd", "crio", "docker"],
-        "check the container runtime of the node, and restart it: its kubelet works, and gets no answers from it",
+        &["container runtime status check may not have completed yet"],
+        "wait: its kubelet has just started; if it persists, check the container runtime of the node",
     ),
-    cause(FixIn::Node, &["node is shutting down"], "wait until the node is up again"),
+    cause(FixIn::Node, &["container runtime", "containerd", "crio", "docker"], MEND_RUNTIME),
     cause(
         FixIn::Cluster,
         &["csinode is not yet initialized"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
 ];
+
+const MEND_RUNTIME: &str =
+    "check the container runtime of the node, and restart it: its kubelet works, and gets no answers from it";
 
 /// What to do about a Node object whose deletion takes too long.
 pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
@@ -157,12 +167,8 @@ pub fn repair(now: Timestamp, node: &Node) -> &'static str {
 
 /// Returns whether the kubelet of a node works and calls it not ready for nothing but its pod network.
 pub fn lacks_only_network(node: &Node) -> bool {
-    let says = reported(node).unwrap_or_default();
-    let others = ["PLEG", "RuntimeReady=false", "shutting down"];
-    let is_of_network = |cause: &Cause| {
-        matches!(cause, Cause { also: Some(Also::ShowPodsOfNode), .. }) && !others.iter().any(|it| says.contains(it))
-    };
-    Cause::among(REPORTED, says).is_some_and(is_of_network)
+    let cause = Cause::among(REPORTED, reported(node).unwrap_or_default());
+    cause.is_some_and(|cause| cause.also == Some(Also::ShowPodsOfNode))
 }
 
 /// Returns what the kubelet says of its node that it reports as not ready.
@@ -195,6 +201,13 @@ mod tests {
                 "container runtime",
             ),
             ("PLEG is not healthy: pleg was last seen active 4m12s ago; threshold is 3m0s", "container runtime"),
+            // What the runtime last said of the network stays.
+            (
+                "[container runtime is down, PLEG is not healthy: pleg was last seen active 5m0s ago; threshold is 3m0s, container runtime \
+                 network not ready: NetworkReady=false reason:NetworkPluginNotReady message:cni plugin not initialized]",
+                "container runtime of the node, and restart it",
+            ),
+            ("container runtime status check may not have completed yet", "wait: its kubelet"),
             (
                 "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns \
                  error: cni plugin not initialized",

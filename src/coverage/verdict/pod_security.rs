@@ -24,6 +24,7 @@ pub(super) fn level_denied(refused: Refused<'_>) -> Option<Finding> {
         true => Some("privileged"),
         false => violations.contains("restricted volume types").then_some("baseline"),
     };
+    let names_host = violations.contains("probe or lifecycle host");
     Some(if let Some(needed) = needed {
         let advice = format!(
             "this needs pod security level {needed}, and no securityContext setting can avoid that: ask the owner of namespace \
@@ -34,8 +35,12 @@ pub(super) fn level_denied(refused: Refused<'_>) -> Option<Finding> {
             Command::kubectl(&["get", "namespaces"]).flag("-l", format!("pod-security.kubernetes.io/enforce={needed}"));
         finding(advice).with_command(get)
     } else {
-        finding(format!("set the securityContext in the template as level {level} requires"))
-            .with_command(edit(refused.daemon_set))
+        let advice = match names_host {
+            true => "remove host from the probes and lifecycle hooks of the template, which go to the pod without it"
+                .to_owned(),
+            false => format!("set the securityContext in the template as level {level} requires"),
+        };
+        finding(advice).with_command(edit(refused.daemon_set))
     })
 }
 

@@ -142,12 +142,19 @@ pub fn answered(
     is_slow(said).then(|| (too_slow(kind), Some(timeout.unwrap_or(1).max(1))))
 }
 
-/// Returns whether a probe that got to the program was answered too late.
+/// Returns whether a probe that got to the program was answered too late, in words of the kubelet or the container runtime: what a
+/// command writes may have any.
+///
+/// `ExecSync`, k8s.io/cri-client/pkg/remote_runtime.go; `Probe`, pkg/probe/grpc/grpc.go; and the client of net/http; release 1.37.2.
 fn is_slow(said: &str) -> bool {
-    let said = said.to_lowercase();
-    // `grpc_health_probe` has a timeout of its own for the connection: nothing listens.
-    ["timed out", "timeout", "deadline exceeded"].iter().any(|words| said.contains(words))
-        && !said.contains("failed to connect")
+    let Some((_, error)) = said.split_once(" probe failed: ") else {
+        return said.contains(" probe errored")
+            && ["timed out", "deadline exceeded"].iter().any(|it| said.contains(it));
+    };
+    let of_client = ["Client.Timeout", "context deadline exceeded"];
+    (error.starts_with("command ") && error.contains("timed out"))
+        || error.starts_with("timeout: health rpc did not complete within")
+        || (error.starts_with("Get \"http") && of_client.iter().any(|words| error.contains(words)))
 }
 
 fn too_slow(kind: &str) -> String {

@@ -117,13 +117,17 @@ const CAUSES: &[Cause] = &[
     cause(
         FixIn::Node,
         &[
-            "https://[… dial tcp",
-            "https://1… dial tcp",
-            "getting clusterinformation… dial tcp",
-            "/api/v1/… dial tcp",
-            "/apis/… dial tcp",
+            "https://[…:443/… dial tcp",
+            "https://1…:443/… dial tcp",
+            "getting clusterinformation…:443/… dial tcp",
         ],
         "check kube-proxy and the routes of the node: its network plugin does not reach the service address of the API server",
+    )
+    .and(Also::ShowPodsOfNode),
+    cause(
+        FixIn::Node,
+        &["https://… dial tcp"],
+        "check that the node reaches the server that the message names, and that it answers: its network plugin does not reach it",
     )
     .and(Also::ShowPodsOfNode),
     cause(
@@ -156,6 +160,9 @@ const CAUSES: &[Cause] = &[
         &["already has an ip address different from"],
         "delete the bridge that another network plugin has left on the node, or restart the node",
     ),
+    // What a plugin says may have any words.
+    cause(FixIn::Host, &["plugin type=", "networkplugin cni", "failed to setup network"], CHECK_NETWORK_PLUGIN)
+        .and(Also::MendNetworkPlugin),
     cause(
         FixIn::Template,
         &["sysctl"],
@@ -167,12 +174,7 @@ const CAUSES: &[Cause] = &[
         &["cgroupspath", "cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),
-    cause(
-        FixIn::Host,
-        &["plugin type=", "networkplugin cni", "cni", "failed to setup network", "set up sandbox container"],
-        "check the pod of the network plugin on the node, and its log",
-    )
-    .and(Also::MendNetworkPlugin),
+    cause(FixIn::Host, &["cni", "set up sandbox container"], CHECK_NETWORK_PLUGIN).and(Also::MendNetworkPlugin),
     cause(
         FixIn::Host,
         &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
@@ -215,6 +217,7 @@ const OF_KUBELET: &[Cause] = &[
 ];
 
 /// What is said without a cause that is known.
+const CHECK_NETWORK_PLUGIN: &str = "check the pod of the network plugin on the node, and its log";
 const UNKNOWN: &str = "check the container runtime on the node, and its log";
 const UNKNOWN_OF_KUBELET: &str =
     "check the log of the kubelet on the node: it has not called the container runtime, whose log has nothing of it";

@@ -1,5 +1,7 @@
 //! Terminating pods, and pods whose node does not exist.
 
+use jiff::Timestamp;
+
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_node, describe_pod};
 use super::node_health;
@@ -18,6 +20,14 @@ use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
 const SLACK: i64 = 5;
+
+/// How many seconds a node that is down may still be called ready: `NodeMonitorGracePeriod` is 50 s, and nodes are looked at every 5 s
+/// (pkg/controller/nodelifecycle, release 1.37.2).
+const UNNOTICED: i64 = 60;
+
+/// How many seconds a kubelet that works, and has nothing new to say of its node, may not post its status: `NodeStatusReportFrequency` is
+/// 5 min, and up to half a minute is added (pkg/kubelet/apis/config/v1beta1/defaults.go, release 1.37.2).
+const LONGEST_SILENCE: i64 = 360;
 
 /// How many seconds past its grace period a pod may still be there whose node does not exist: the pod garbage collector looks every 20 s,
 /// and gives a missing node 40 s to show up (`gcCheckPeriod` and `quarantineTime`, pkg/controller/podgc/gc_controller.go, release
@@ -152,13 +162,16 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     let ready = node.and_then(|node| node.condition("Ready")).filter(|ready| ready.status == "True");
     let posted = ready.and_then(|ready| ready.last_heartbeat_time.get());
     let ago = |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago");
-    if let Some(at) = posted.filter(|at| *at > deadline) {
+    let lives = |at: Timestamp| {
+        at > deadline || (seconds_between(deadline, now) > UNNOTICED && seconds_between(at, now) <= LONGEST_SILENCE)
+    };
+    if let Some(at) = posted.filter(|at| lives(*at)) {
         let message = message.words(", although it works").then(ago(at));
         let advice =
             "see what the kubelet of the node waits for, such as a preStop hook: its log, and the events of the pod";
         return Finding::new(ReasonCode::StuckTerminating, message, advice).with_command(describe_pod(pod));
     }
-    // The node counts as ready until its lease expires.
+    // The node counts as ready until its lease has expired.
     let message = match ready {
         Some(_) => message
             .words(": it may be down already, although the node is still Ready")

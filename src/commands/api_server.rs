@@ -44,7 +44,7 @@ impl ApiServer<'_> {
             biased;
             application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => match application {
                 Ok(application) => application,
-                Err(_) if self.is_dry_run => Application::Unknown(not_answered(time_limit)),
+                Err(_) if self.is_dry_run => Application::Refused(StepRefusal::ByServer(not_answered(time_limit))),
                 Err(_) => {
                     let is_undecided = self.live.take_undecided();
                     let seen = timeout(REREAD, look_again(self, step, before, not_answered(time_limit))).await;

@@ -121,25 +121,29 @@ pub(super) trait Verb {
         daemon_set: &DaemonSet,
         session: &Session,
         io: &mut Io<'_>,
-    ) -> Option<(String, Template)> {
+    ) -> Result<Option<(String, Template)>, Failure> {
         if snapshot.admissions.is_empty() || !self.rolls_back() {
-            return None;
+            return Ok(None);
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Planned { plan, .. } = self.plan_rollback(&before).ok()?;
-        let Action::Undo { to_revision } = plan.action else { return None };
-        let target = before.revisions.number(to_revision)?;
-        let (hash, template) = (target.object.hash(), target.template.as_ref().ok()?);
-        snapshot.is_admitted(daemon_set, hash)?;
+        let Ok(Planned { plan, .. }) = self.plan_rollback(&before) else { return Ok(None) };
+        let target = match plan.action {
+            Action::Undo { to_revision } => before.revisions.number(to_revision),
+            _ => None,
+        };
+        let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
+        let (Some((hash, template)), Some(step)) = (target, plan.steps.first()) else { return Ok(None) };
+        if snapshot.is_admitted(daemon_set, hash).is_none() {
+            return Ok(None);
+        }
         let interrupt = io.interrupt.clone();
-        let live = session.source.live().ok()?;
-        let tried = tried_template(plan.steps.first()?, daemon_set, live, interrupt.requested());
+        let live = session.source.live()?;
+        let tried = tried_template(step, daemon_set, live, interrupt.requested());
         let stored = show_progress(tried, &session.progress, io).await;
         // The change itself repeats them.
         live.observed().forget_warnings();
-        let stored = stored?;
-        (!stored.same_meaning(template)).then(|| (hash.to_owned(), stored))
+        Ok(stored?.filter(|stored| !stored.same_meaning(template)).map(|stored| (hash.to_owned(), stored)))
     }
 }
 
@@ -178,21 +182,22 @@ impl<V: Verb> RunCommand for V {
         let mut is_answered = true;
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
-            let is_asked = !trials.is_empty();
+            let wanted = trials.len();
             let asked = session.ask(trials, io).await;
-            is_answered = !(tries && is_asked && asked.is_empty());
+            is_answered = !tries || asked.len() == wanted;
             snapshot.admissions.extend(asked);
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
             let daemon_set = only_one(&snapshot, &named.name)?;
-            let repeat = Fix::new("to repeat it", name_of(daemon_set).command(Subcommand::Pause));
+            let command = name_of(daemon_set).command(Subcommand::Pause);
+            let repeat = Fix::new("to repeat it", self.switches().into_iter().fold(command, Command::switch));
             let plan = Plan::pause(daemon_set, snapshot.now);
             (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
         }
         let daemon_set = only_one(&snapshot, &named.name)?;
         if asks
             && tries
-            && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await
+            && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await?
         {
             let uid = daemon_set.metadata.uid.clone();
             snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);

@@ -106,9 +106,9 @@ impl ChangeArgs {
         waits.then_some(if timeout.is_zero() { NO_LIMIT } else { timeout })
     }
 
-    /// Returns how long to wait for the controller if the user has specified that.
+    /// Returns how long the command may take if the user has specified that.
     pub(super) fn given_time_limit(&self) -> Option<Duration> {
-        self.timeout.and(self.time_limit())
+        self.timeout.map(|timeout| if timeout.is_zero() { NO_LIMIT } else { timeout })
     }
 
     /// Returns whether this program replaces pods after the change.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::api_server::ApiServer;
-use super::not_applied::{applied_or_not, who_keeps};
+use super::not_applied::{applied_or_not, not_dry, who_keeps};
 use super::partition_progress::PAUSE;
 use super::session::{Session, show_progress};
 use super::{Failure, interrupted};
@@ -51,14 +51,14 @@ pub(super) async fn held_at(
 }
 
 /// Tries out a patch that ends a hold. Returns the resulting DaemonSet; `None` if unknown. Fails if something keeps the update
-/// strategy suspended. Any other error proves nothing about that.
+/// strategy suspended, or the dry run was carried out. Any other error proves nothing about that.
 pub(super) async fn check_end_of_hold(
     step: &Step,
     before: &DaemonSet,
     live: &Live,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Option<Value>, CommandError> {
-    match tried(step, before, live, interrupted).await {
+    match tried(step, before, live, interrupted).await? {
         Some(Application::Applied(object)) => Ok(Some(object)),
         Some(Application::Kept(Kept::Strategy, _)) => {
             let name = name_of(before);
@@ -75,31 +75,35 @@ pub(super) async fn check_end_of_hold(
     }
 }
 
-/// Tries out a patch, and returns the resulting template of the DaemonSet; `None` if unknown.
+/// Tries out a patch, and returns the resulting template of the DaemonSet; `None` if unknown. Fails if the dry run was carried out.
 pub(super) async fn tried_template(
     step: &Step,
     before: &DaemonSet,
     live: &Live,
     interrupted: impl Future<Output = ()>,
-) -> Option<Template> {
-    match tried(step, before, live, interrupted).await {
+) -> Result<Option<Template>, CommandError> {
+    Ok(match tried(step, before, live, interrupted).await? {
         Some(Application::Applied(object) | Application::Kept(_, object)) => template(&object),
         _ => None,
-    }
+    })
 }
 
-/// Tries out a patch; `None` if the command is interrupted, in which case nothing else is sent.
+/// Tries out a patch; `None` if the command is interrupted, in which case nothing else is sent. Fails if the dry run was carried out:
+/// nobody has agreed to the change yet.
 pub(super) async fn tried(
     step: &Step,
     before: &DaemonSet,
     live: &Live,
     interrupted: impl Future<Output = ()>,
-) -> Option<Application<CommandError>> {
+) -> Result<Option<Application<CommandError>>, CommandError> {
     let server = ApiServer { live, is_dry_run: true };
     tokio::select! {
         biased;
-        tried = apply(&server, step, before, true) => Some(tried),
-        () = interrupted => None,
+        tried = apply(&server, step, before, true) => match tried {
+            Application::NotDry => Err(not_dry(&name_of(before))),
+            tried => Ok(Some(tried)),
+        },
+        () = interrupted => Ok(None),
     }
 }
 
@@ -131,7 +135,9 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
             }
             // The plan decides what this means.
             Application::Kept(Kept::Template, tried) => Ok(tried),
-            application => applied_or_not(application, &title, repeat).map_err(|not_applied| not_applied.error),
+            application => {
+                applied_or_not(application, &name_of(before), repeat).map_err(|not_applied| not_applied.error)
+            }
         };
     }
 }

@@ -11,6 +11,7 @@ use crate::facts::controller::Controller;
 use crate::model::daemon_set::DaemonSet;
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
+use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal};
 
@@ -71,12 +72,23 @@ pub(super) struct NotApplied {
     pub(super) error: CommandError,
 }
 
+/// Builds the error for a dry run that was carried out, as far as the answer can be believed.
+pub(super) fn not_dry(name: &DaemonSetName) -> CommandError {
+    let title = name.title();
+    let message = format!(
+        "{title} was changed although this was a dry run: the API server, or a proxy before it, ignores dryRun"
+    );
+    let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+    error.hint(Fix::new("to see what it is now", name.command(Subcommand::Status)))
+}
+
 /// Returns the changed object, or the error for a change that was not applied or whose outcome is unknown.
 pub(super) fn applied_or_not(
     application: Application<CommandError>,
-    title: &str,
+    name: &DaemonSetName,
     repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
+    let title = name.title();
     let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), kept: None, error };
     let unknown = |error: CommandError, hint: Fix| {
         let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
@@ -136,12 +148,7 @@ pub(super) fn applied_or_not(
             );
             NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
-        Application::NotDry => {
-            let message = format!(
-                "{title} was changed although this was a dry run: the API server, or a proxy before it, ignores dryRun"
-            );
-            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message)) }
-        }
+        Application::NotDry => NotApplied { stage: ChangeStage::Unknown, ..refused(not_dry(name)) },
         Application::Unknown(error) => unknown(error, repeat.after("it is not known whether the change was applied")),
         Application::NotSeen(error) => {
             let found = "it is not known whether the change was applied; it was not when the DaemonSet was read again";

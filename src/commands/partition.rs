@@ -1,5 +1,6 @@
 //! `partition`: updates some of the nodes, and keeps the others on older revisions.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::time::Duration;
 
@@ -87,18 +88,23 @@ struct Passed {
     staging: Staging,
     /// The command that continues the rollout.
     again: Option<Command>,
+    /// Whether the next stage has found that this client no longer holds the DaemonSet.
+    is_lost: Cell<bool>,
 }
 
 impl Passed {
-    /// Adds to the error of the next stage, unless it says so, that the rollout has begun, and how to continue.
+    /// Makes of the error of the next stage that of a rollout which has begun, and says how to continue unless it does. Of a DaemonSet
+    /// that this client no longer holds, nothing is left to continue.
     fn not_followed(&self, failure: Failure) -> Failure {
-        match (failure, &self.again) {
-            (Failure::Error(error), Some(again)) if error.hints.iter().all(|hint| hint.command.is_none()) => {
+        match failure {
+            Failure::Error(error) if !self.is_lost.get() => {
                 let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
                 let exit = if is_error { Exit::NotObserved } else { error.exit };
-                CommandError { exit, ..error }.hint(Fix::new("to continue", again.clone())).into()
+                let says_how = error.hints.iter().any(|hint| hint.command.is_some());
+                let again = self.again.clone().filter(|_| !says_how).map(|again| Fix::new("to continue", again));
+                again.into_iter().fold(CommandError { exit, ..error }, CommandError::hint).into()
             }
-            (failure, _) => failure,
+            failure => failure,
         }
     }
 }
@@ -155,10 +161,14 @@ impl RunCommand for PartitionArgs {
         };
         let fleet;
         if request.staging.is_some() && !dry_run {
-            fleet = Fleet::read(session, io).await?;
+            fleet = Fleet::read(session, io).await.map_err(not_begun)?;
             order.fleet = fleet.as_ref();
         }
-        let (mut exit, mut passed) = Box::pin(order.stage(request.clone(), None, manifest.as_ref(), io, out)).await?;
+        let first = Box::pin(order.stage(request.clone(), None, manifest.as_ref(), io, out)).await;
+        let (mut exit, mut passed) = first.map_err(|failure| match &request.staging {
+            Some(_) => not_begun(failure),
+            None => failure,
+        })?;
         while let Some(before) = passed {
             let next =
                 StageRequest { staging: Some(before.staging.clone()), template: NewTemplate::Live, ..request.clone() };
@@ -212,11 +222,17 @@ impl Order<'_> {
         let mut snapshot = match (read, earlier) {
             (Some(snapshot), _) => snapshot,
             (None, None) => session.read_for_change(named, true, io).await?,
-            (None, Some(earlier)) => self.read_patiently(&request, true, earlier.written.as_ref(), io).await?,
+            (None, Some(earlier)) => {
+                let read = self.read_patiently(&request, true, earlier.written.as_ref(), io).await;
+                read.inspect_err(|failure| {
+                    earlier.is_lost.set(matches!(failure, Failure::Error(error) if is_deleted(error)));
+                })?
+            }
         };
         if let Some(earlier) = earlier {
             let daemon_set = only_one(&snapshot, &named.name)?;
             if let Some(loss) = loss(daemon_set, &earlier.stage) {
+                earlier.is_lost.set(true);
                 return Err(refusal::lost(&name_of(daemon_set), loss, earlier.again.clone(), None).into());
             }
         }
@@ -234,14 +250,15 @@ impl Order<'_> {
             check_label(&snapshot, label, io)?;
         }
         // Its client may have died on the way back: what has failed must not be rolled out again.
-        if let (true, None, false) = (request.staging.is_some() && request.rolls_back, earlier, dry_run)
+        if let (true, None) = (request.staging.is_some() && request.rolls_back, earlier)
             && let daemon_set = only_one(&snapshot, &named.name)?
             && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
             writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
             let (undo, name) = (way_back(&request, number, daemon_set), name_of(daemon_set));
             let ended = Box::pin(self.take_back(undo, snapshot, io, out)).await;
-            return ended.map(|()| (Exit::No, None)).map_err(|failure| not_taken_back(failure, &name));
+            let exit = if dry_run { Exit::Success } else { Exit::No };
+            return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan =
@@ -379,6 +396,9 @@ impl Order<'_> {
             write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
         }
         io.interrupt.changes_are_reported();
+        if let Some(earlier) = earlier {
+            earlier.is_lost.set(run.is_lost);
+        }
         let exit = ended.map_err(|failure| run.unfinished(failure))?;
         if undoes {
             let before = Revisions::of(run.before, &snapshot);
@@ -388,7 +408,13 @@ impl Order<'_> {
             undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
         }
         let again = Continued::of_run(&run.report, request).again();
-        let passed = followed.map(|staging| Passed { stage: run.stage, written: run.written, staging, again });
+        let passed = followed.map(|staging| Passed {
+            stage: run.stage,
+            written: run.written,
+            staging,
+            again,
+            is_lost: Cell::new(false),
+        });
         Ok((out.end(Ok(exit), "the stage has ended")?, passed))
     }
 
@@ -431,7 +457,8 @@ impl Order<'_> {
                 Err(failure) => return Err(failure),
             };
             if left.is_zero() {
-                return Err(CommandError { exit: Exit::NotObserved, ..why }.into());
+                let exit = if is_deleted(&why) { why.exit } else { Exit::NotObserved };
+                return Err(CommandError { exit, ..why }.into());
             }
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
@@ -500,12 +527,33 @@ impl Order<'_> {
     }
 }
 
+/// Returns the error of the API server that is the reason of another one.
+fn of_server(error: &CommandError) -> Option<&ClusterError> {
+    error.source.as_deref().and_then(|source| source.downcast_ref())
+}
+
+/// Returns whether the reason of an error is that the DaemonSet does not exist.
+fn is_deleted(error: &CommandError) -> bool {
+    of_server(error).is_some_and(|error| !error.is_unread())
+}
+
+/// Gives what prevents a rollout from starting, and may pass, the code of a timeout: a Job must try again.
+fn not_begun(failure: Failure) -> Failure {
+    match failure {
+        Failure::Error(error)
+            if error.exit == Exit::Error && of_server(&error).is_some_and(ClusterError::is_transient) =>
+        {
+            CommandError { exit: Exit::TimedOut, ..error }.into()
+        }
+        failure => failure,
+    }
+}
+
 /// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason and that may pass, one of
 /// its own: the same command continues it.
 fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     let Failure::Error(error) = failure else { return failure };
-    let of_server = error.source.as_deref().and_then(|source| source.downcast_ref::<ClusterError>());
-    let may_pass = of_server.is_some_and(|error| error.is_transient() || error.is_unauthorized());
+    let may_pass = of_server(&error).is_some_and(|error| error.is_transient() || error.is_unauthorized());
     let exit = match error.exit {
         Exit::No => return error.into(),
         Exit::Interrupted if !error.hints.is_empty() => return error.into(),

@@ -60,8 +60,7 @@ impl<'a> Run<'a> {
         let application = server.apply(step, before, Duration::MAX, interrupt.requested());
         let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
-        let title = self.report.daemon_set.title();
-        applied_or_not(application, &title, self.repeat()).or_else(|not_applied| {
+        applied_or_not(application, &self.report.daemon_set, self.repeat()).or_else(|not_applied| {
             let NotApplied { stage, changes, kept, mut error } = *not_applied;
             if let Some((kept @ (Kept::Strategy | Kept::Template | Kept::Annotation(_)), now)) = kept {
                 error = match (kept, self.report.outcome.stage) {
@@ -77,6 +76,7 @@ impl<'a> Run<'a> {
             }
             if !changes.is_empty() {
                 self.progress.clear(io)?;
+                let title = self.report.daemon_set.title();
                 let text = self.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
                 write!(io.err, "{text}")?;
             }
@@ -189,11 +189,14 @@ impl<'a> Run<'a> {
                 Replaced::Yes
             }
             Application::Unknown(error) => {
+                let is_interrupted = io.interrupt.is_requested() || error.exit == Exit::Interrupted;
                 let error = if io.interrupt.is_requested() { interrupted() } else { error };
-                let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
                 let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
-                let hint = self.repeat().after(&unknown);
-                return Err(CommandError { exit, ..error }.hint(hint).into());
+                match is_interrupted {
+                    true => return Err(error.hint(self.repeat().after(&unknown)).into()),
+                    // The next deletion is for what is there then.
+                    false => Replaced::Unanswered(CommandError { exit: Exit::OutcomeUnknown, ..error }.hint(unknown)),
+                }
             }
         })
     }

@@ -569,7 +569,13 @@ impl<'a> Run<'a> {
                                 Some(error) => Some(error.to_string()),
                             }
                         }
-                        Replaced::Unanswered(error) => Some(error.message),
+                        Replaced::Unanswered(error) => {
+                            // The deletion may be carried out later.
+                            if error.exit == Exit::OutcomeUnknown {
+                                course.may_replace(&node);
+                            }
+                            Some(error.message)
+                        }
                         Replaced::Later(why) => why,
                     };
                     self.wait(why.map(|why| format!("waiting: {why}")), watch, Instant::now(), io, out).await?;

@@ -84,7 +84,7 @@ impl PendingChange<'_> {
         let tried = async {
             match ends_hold {
                 true => check_end_of_hold(step, daemon_set, live, interrupt.requested()).await,
-                false => Ok(match tried(step, daemon_set, live, interrupt.requested()).await {
+                false => Ok(match tried(step, daemon_set, live, interrupt.requested()).await? {
                     Some(Application::Applied(object)) => Some(object),
                     _ => None,
                 }),
@@ -104,7 +104,11 @@ impl PendingChange<'_> {
         }
         let made = match tried.unwrap_or(Ok(None)) {
             Ok(made) => made,
-            Err(error) => return Err(self.not_applied(ChangeStage::Refused, error, out)),
+            Err(error) => {
+                let is_carried_out = error.exit == Exit::OutcomeUnknown;
+                let stage = if is_carried_out { ChangeStage::Unknown } else { ChangeStage::Refused };
+                return Err(self.not_applied(stage, error, out));
+            }
         };
         if let Some(message) = made.and_then(|made| self.more_than_shown(&made)) {
             warn(vec![message.clone()], io)?;
@@ -178,8 +182,8 @@ impl PendingChange<'_> {
         let application = server.apply(step, self.before.daemon_set, time_limit, interrupt.requested());
         let application = show_progress(application, &self.session.progress, io).await;
         self.session.print_warnings(io)?;
-        let title = self.report.daemon_set.title();
-        let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, &title, self.repeat()) {
+        let name = &self.report.daemon_set;
+        let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, name, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
@@ -199,6 +203,7 @@ impl PendingChange<'_> {
             _ => error,
         };
         if !changes.is_empty() {
+            let title = name.title();
             let text = self.session.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
             write!(io.err, "{text}")?;
         }
@@ -335,7 +340,7 @@ impl PendingChange<'_> {
         let error = match self.wait(object, time_limit, io).await {
             Ok(Some((outcome, by))) => {
                 self.report.outcome = outcome;
-                if by.is_some() && self.plan.action != Action::Pause {
+                if by.is_some() {
                     self.report.outcome.stage = ChangeStage::Unknown;
                 }
                 put_back = by;

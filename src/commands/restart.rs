@@ -65,8 +65,8 @@ impl Verb for RestartArgs {
     }
 
     fn stage(&self, before: &Situation<'_>, run: String) -> Result<Option<(StageRequest, Vec<Warning>)>, CommandError> {
-        let template = match Hold::of(before.daemon_set) {
-            None if before.nodes().all(|(_, node)| node.pods.is_empty()) => {
+        let template = match Hold::in_force(before.daemon_set) {
+            None if before.pods_known && before.nodes().all(|(_, node)| node.pods.is_empty()) => {
                 let message = format!("{} has no pods to restart", name_of(before.daemon_set).title());
                 return Err(CommandError::new(message));
             }

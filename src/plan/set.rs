@@ -140,7 +140,7 @@ pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -
         if let Some((before, after)) = before.zip(after) {
             edits.set(&RAISED, RaisedPace { before, after }.to_string());
         }
-    } else if fields.max_surge.is_some() || fields.max_unavailable.is_some() {
+    } else if changed.max_surge.is_some() || changed.max_unavailable.is_some() {
         edits.remove(&RAISED);
     }
     if changed.strategy_type.is_some() {

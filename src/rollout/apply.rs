@@ -204,7 +204,7 @@ async fn apply_patch<S: Server>(
         let failed = match server.send(&step).await {
             // A dry run stores nothing, and so returns the version of the precondition (`DryRunnableStorage.GuaranteedUpdate`,
             // k8s.io/apiserver/pkg/registry/generic/registry/dryrun.go, release 0.37.2).
-            Ok(answer) if is_dry_run && is_later_version(&answer, &patch) => return Application::NotDry,
+            Ok(answer) if is_dry_run && is_later_version(&answer, &patch, before) => return Application::NotDry,
             Ok(answer) => match problem_of(&answer, &patch, before, is_dry_run) {
                 None => return Application::Applied(answer),
                 Some(Problem::Kept(kept)) if is_dry_run => return Application::Kept(kept, answer),
@@ -217,7 +217,7 @@ async fn apply_patch<S: Server>(
         };
         let error = match failed {
             // A proxy may have asked another server.
-            Failed::NotFound if matches!(server.read_daemon_set(before).await, Ok(Some(_))) => {
+            Failed::NotFound if !matches!(server.read_daemon_set(before).await, Ok(None)) => {
                 let error = server.unexpected(&step, "it says that the DaemonSet does not exist");
                 match is_dry_run {
                     true => return Application::Refused(StepRefusal::ByServer(error)),
@@ -292,10 +292,8 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
     };
     let error = match failed {
         Failed::NotFound => match server.read_pod(pod).await {
-            Ok(Some(now)) if removal::<S::Error>(pod, Some(&now)).is_none() => {
-                server.unexpected(step, "it says that the pod does not exist")
-            }
-            _ => return Application::Applied(Value::Null),
+            Ok(now) if removal::<S::Error>(pod, now.as_ref()).is_some() => return Application::Applied(Value::Null),
+            _ => server.unexpected(step, "it says that the pod does not exist"),
         },
         Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
         Failed::OutcomeUnknown(error) => error,
@@ -534,7 +532,10 @@ fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
 }
 
 /// Returns whether a response is a later version of the DaemonSet than the one in the precondition of a patch.
-fn is_later_version(answer: &Value, patch: &DaemonSetPatch) -> bool {
+fn is_later_version(answer: &Value, patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
+    if answer["metadata"]["uid"] != before.metadata.uid.as_str() {
+        return false;
+    }
     let version = |version: &str| version.parse::<u64>().ok();
     let found = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).and_then(version);
     found.zip(version(&patch.resource_version)).is_some_and(|(found, sent)| found > sent)

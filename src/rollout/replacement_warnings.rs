@@ -156,11 +156,12 @@ fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
 }
 
 /// Returns why a change must not be made unless forced: the controller would delete available pods for new ones that
-/// certainly fail or are refused. A surge does not delete available pods.
+/// certainly fail or are refused. A surge does not delete available pods. Where it is unknown how many it deletes, it may.
 pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
     let after = report.effect.as_ref().and_then(|effect| effect.after).filter(|pace| !pace.surges);
-    let replaced = after.and_then(|pace| pace.replaced_now.zip(pace.replaced_regardless));
-    let deletes_available = replaced.is_some_and(|(now, regardless)| now > regardless);
+    let deletes_available = after.is_some_and(|pace| {
+        pace.replaced_now.zip(pace.replaced_regardless).is_none_or(|(now, regardless)| now > regardless)
+    });
     if deletes_available { certain(&report.warnings) } else { Vec::new() }
 }
 
@@ -169,7 +170,8 @@ pub(crate) fn certain(warnings: &[Warning]) -> Vec<Warning> {
     warnings.iter().filter(|warning| warning.is_certain).cloned().collect()
 }
 
-/// Returns what may go wrong as pods are replaced; nothing if none are, or if nodes and pods could not be read.
+/// Returns what may go wrong as pods are replaced; nothing if none are. If nodes or pods could not be read, it is only what new pods
+/// would lack on any node.
 pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Replacement<'_>) -> Vec<Warning> {
     let removed = situation.coverage.removed_nodes.as_ref().filter(|_| replacement.is_same_template);
     let removed = removed.filter(|removed| removed.needs_attention()).map(nodes_removed);
@@ -184,8 +186,11 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
         Some(refused(situation, replacement, (reason, is_certain)))
     };
     if replaced.is_empty() {
+        if !situation.is_known {
+            return removed.into_iter().chain(refused()).chain(missing_objects(situation, replacement)).collect();
+        }
         // Nodes that wait for their pods will get one of the new template.
-        let waits = situation.is_known && situation.creation_is_refused() && is_missing(situation);
+        let waits = situation.creation_is_refused() && is_missing(situation);
         return removed.into_iter().chain(waits.then(refused).flatten()).collect();
     }
     let suspect = suspect(situation);
@@ -293,7 +298,7 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
 
 /// Returns whether the controller has to create a pod, before it replaces others.
 fn is_missing(situation: &Situation<'_>) -> bool {
-    situation.node_pods.iter().any(NodePods::lacks_pod)
+    situation.is_known && situation.node_pods.iter().any(NodePods::lacks_pod)
 }
 
 /// Warns that the API server refuses new pods.
@@ -377,7 +382,7 @@ mod tests {
     use super::{Replacement, replacement_warnings};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
-    use crate::model::snapshot::Admission;
+    use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
     use crate::rollout::restart::restart;
     use crate::rollout::situation::Situation;
@@ -478,6 +483,25 @@ mod tests {
         let index = Index::new(&snapshot);
         let refused = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), false).err();
         refused.map(|worse| worse.into_iter().map(|warning| warning.code).collect())
+    }
+
+    /// What is refused on any node is refused on those that could not be read.
+    #[test]
+    fn a_refusal_counts_if_nodes_or_pods_were_not_read() {
+        let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
+        for kind in [Kind::Nodes, Kind::Pods] {
+            let unread = |refusal: Option<&str>, strategy: Value| {
+                let mut world = asked(world().node("n", json!({})).pod("a", "n", json!({})), CURRENT, refusal);
+                let cause = GapCause::Forbidden("list".to_owned());
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause });
+                refused(with_strategy(world, &strategy))
+            };
+            assert_eq!(unread(Some(denied), json!({})), Some(vec![WarningCode::CreationRefused]), "{kind:?}");
+            assert_eq!(unread(None, json!({})), None, "{kind:?}");
+            assert_eq!(unread(Some(denied), json!({"type": "OnDelete"})), None, "{kind:?}");
+            let surge = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+            assert_eq!(unread(Some(denied), surge), None, "{kind:?}");
+        }
     }
 
     fn with_strategy(world: World, strategy: &Value) -> World {

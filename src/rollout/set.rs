@@ -160,7 +160,6 @@ pub(super) fn propose<'s, 'a>(
     if report.needed {
         let budgets_matter = proposal.changes_strategy() && effect.after.is_some_and(|pace| !pace.surges);
         report.incomplete = proposal.unread(budgets_matter);
-        // A change that only removes the record of the original pace is not undone.
         let keeps_pace = current.strategy_type == Some(StrategyType::OnDelete)
             && changed.strategy_type.is_some()
             && (changed.max_surge.is_some() || changed.max_unavailable.is_some());
@@ -168,8 +167,7 @@ pub(super) fn propose<'s, 'a>(
             true => "to undo, except for maxSurge and maxUnavailable, which OnDelete does not use",
             false => "to undo",
         };
-        let back = || Fix::new(advice, revert(&report.daemon_set, current, changed, daemon_set));
-        report.revert = (changed != SpecFields::default()).then(back);
+        report.revert = Some(Fix::new(advice, revert(&report.daemon_set, current, changed, daemon_set)));
         report.effect = Some(effect).filter(|_| !daemon_set.metadata.is_terminating());
     }
     Ok((proposal, report))

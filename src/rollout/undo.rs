@@ -138,7 +138,7 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
 
 /// Returns the revision to which a DaemonSet was rolled back during a hold, if some nodes have not followed yet.
 pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
-    let hold = Hold::of(before.daemon_set)?;
+    let hold = Hold::in_force(before.daemon_set)?;
     let is_left = before.eligible().any(|node| node.old.is_some());
     let last = before.revisions.all.iter().find(|revision| !revision.is_current)?.object.hash();
     // A stage that rolls out a template that was rolled back from before goes forward.

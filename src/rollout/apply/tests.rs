@@ -158,7 +158,7 @@ fn that_an_object_does_not_exist_is_believed_only_if_it_cannot_be_read_either() 
     let told = |now| applied(Err(Failed::NotFound), now, false).0;
     let version = |image| object(image, |object| object["metadata"]["resourceVersion"] = "8".into());
     assert_eq!(told(Ok(None)), Application::Refused(StepRefusal::Deleted));
-    assert_eq!(told(Err("down")), Application::Refused(StepRefusal::Deleted));
+    assert_eq!(told(Err("down")), Application::Unknown("unexpected"));
     assert_eq!(told(Ok(Some(version("agent:1")))), Application::Applied(version("agent:1")));
     assert_eq!(told(Ok(Some(object("agent:2", |_| {})))), Application::NotSeen("unexpected"));
 }
@@ -221,7 +221,7 @@ fn what_became_of_a_deletion_is_told_from_the_pod() {
         (Ok(pod("1", at)), Err("down"), Application::Applied(pod("1", at))),
         (Ok(success.clone()), Ok(None), gone()),
         (Ok(success.clone()), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),
-        (Err(Failed::NotFound), Err("down"), gone()),
+        (Err(Failed::NotFound), Err("down"), Application::Unknown("unexpected")),
         (Err(Failed::NotFound), Ok(Some(pod("1", at))), gone()),
         // Another server was asked.
         (Err(Failed::NotFound), Ok(Some(pod("1", None))), Application::NotSeen("unexpected")),

@@ -35,8 +35,13 @@ pub(crate) enum Happening {
 impl Course {
     /// Notes that the pod of a node was deleted, so that a new one is to come.
     pub(crate) fn replaced(&mut self, node: &str, now: Timestamp) {
-        self.known.get_or_insert_default().insert(node.to_owned());
+        self.may_replace(node);
         self.starting.push((node.to_owned(), now));
+    }
+
+    /// Notes that the pod of a node may still be deleted.
+    pub(crate) fn may_replace(&mut self, node: &str) {
+        self.known.get_or_insert_default().insert(node.to_owned());
     }
 
     /// Notes that the pod of a node was not deleted after all.

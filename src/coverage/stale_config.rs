@@ -14,6 +14,7 @@ use crate::facts::revisions::{self, name_of};
 use crate::model::config_object::{ConfigObject, ConfigUse, Use, uses};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::Hold;
+use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::count;
@@ -68,6 +69,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             unknown_pods += usize::from(!of_live.is_empty());
             continue;
         };
+        let is_on_ready_node = || index.node(&pod.spec.node_name).is_none_or(Node::is_ready);
         let mut is_stale = false;
         // Objects that only an older template uses are no longer used once its pods are gone.
         for used in used {
@@ -100,8 +102,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
             }
         }
         stale_pods += usize::from(is_stale);
-        failing =
-            failing.or_else(|| (!is_stale && !pod.is_ready() && revisions::fails(pod, index.now())).then_some(pod));
+        failing = failing.or_else(|| {
+            (!is_stale && !pod.is_ready() && is_on_ready_node() && revisions::fails(pod, index.now())).then_some(pod)
+        });
     }
     let is_refreshed = |by: &BTreeSet<Use>| by.iter().all(|by| by.is_refreshed());
     let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;

@@ -103,7 +103,7 @@ pub(super) fn cases() -> Vec<Case> {
                  \"agent\" uses probe or lifecycle host \"127.0.0.1\")",
             ),
             (Missing, R::PodSecurityDenied),
-            &["baseline:latest", "127.0.0.1", "60s"],
+            &["baseline:latest", "probe or lifecycle host", "60s"],
             "kubectl edit ds -n default agent",
         ),
         case(
@@ -113,7 +113,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
             (Missing, R::PodSpecRejected),
             &["timeoutSeconds", "60s"],
-            "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations",
+            "kubectl get 'mutatingwebhookconfigurations,validatingwebhookconfigurations'",
         ),
         case(
             "webhook_refuses",

@@ -329,7 +329,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                     "; the controller waits after the API server had refused new pods".to_owned()
                 }
                 Some(BlockedBy::CreationRefused) => "; the API server refuses new pods".to_owned(),
-                Some(BlockedBy::DeletionRefused) => "; the API server refuses to delete pods".to_owned(),
+                Some(BlockedBy::DeletionRefused) => "; the API server has refused to delete pods".to_owned(),
                 Some(BlockedBy::Budget) => {
                     let Some(budget) = &rollout.budget else { return format!("{name} is blocked: {updated}") };
                     let value =

@@ -51,14 +51,15 @@ fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
     let event = facts.deletion_refusal()?;
     let failure = classify(facts.index.snapshot, facts.daemon_set, &event.message);
     let is_of_server = passes_by_itself(failure.code);
-    let verb = if is_of_server { "could not" } else { "refuses to" };
+    let verb = if is_of_server { "could not" } else { "refused to" };
     let message = Sentence::from(format!("the API server {verb} delete pods: ")).example(event.message.trim());
-    let (code, message) = (ReasonCode::DeletionRefused, message.seen(event, facts.now()));
+    // A deletion is not tried in a dry run, as a creation is: what ignores `dryRun` would delete the pod.
+    let message = message.seen(event, facts.now()).words("; whether it still does shows at the controller's next try");
+    let code = ReasonCode::DeletionRefused;
     if is_of_server {
         return Some(Finding { code, message, ..failure });
     }
-    let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then; \
-                  `retry` makes the controller try again at once";
+    let advice = "correct the policy or webhook that refuses, or exempt the controller's service account from it: no pod is replaced until then";
     let kinds = "validatingadmissionpolicies,validatingwebhookconfigurations";
     Some(Finding::new(code, message, advice).with_command(Command::kubectl(&["get", kinds])))
 }

@@ -181,7 +181,11 @@ fn misscheduled(pod: &Pod, why: &[Finding]) -> Finding {
 
 /// Finds a pod that the controller deletes because its node is not eligible.
 fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Finding {
-    let mut message = Sentence::from("pod ").name(&pod.metadata.name, "there").words(" will be deleted: ");
+    let mut message = Sentence::from("pod ").name(&pod.metadata.name, "there");
+    message = message.words(match subject.deletion_refusal() {
+        Some(_) => " is to be deleted, which the API server has refused: ",
+        None => " will be deleted: ",
+    });
     if let Some(first) = why.first() {
         message = message.then(first.message.clone());
     }
@@ -195,6 +199,9 @@ fn pod_on_ineligible_node(subject: &Subject, pod: &Pod, why: &[Finding]) -> Find
 fn until_it_is_deleted(subject: &Subject) -> Sentence {
     if let Some(deleting) = subject.concerns.iter().find(|concern| concern.code == ReasonCode::DaemonSetDeleting) {
         return deleting.advice.clone();
+    }
+    if subject.deletion_refusal().is_some() {
+        return "let the controller delete pods (DeletionRefused): it deletes this one at its next try".into();
     }
     let does_not_act = subject.controller_silent_since().is_some() || !subject.concerns.is_empty();
     let otherwise = if does_not_act { "the controller does not act: " } else { "wait; if the pod remains, " };
@@ -480,6 +487,18 @@ mod tests {
         };
         assert_eq!(beside("11:50:00"), []);
         assert_eq!(beside("11:49:59"), [ReasonCode::ContainersStarting]);
+    }
+
+    #[test]
+    fn a_pod_on_an_ineligible_node_stays_as_long_as_deletions_are_refused() {
+        let world = world().template(json!({"nodeSelector": {"disk": "ssd"}})).node("n", json!({}));
+        let world = world.pod("agent-x", "n", json!({}));
+        let denied = "Error deleting: admission webhook \"protect\" denied the request: no";
+        let reason =
+            world.event("DaemonSet", "agent", "FailedDelete", denied, "11:59:00").only_node().reasons.remove(0);
+        assert_eq!(reason.code, ReasonCode::PodOnIneligibleNode);
+        assert!(reason.message.contains("which the API server has refused"), "{}", reason.message);
+        assert!(reason.fix.advice.starts_with("let the controller delete pods"), "{}", reason.fix.advice);
     }
 
     #[test]

@@ -799,7 +799,10 @@ fn a_rollout_that_is_blocked_says_by_what() {
     // To raise the budget lets the controller delete no pod either.
     let failed = json!({"status": {"phase": "Failed"}});
     let held_up = status(protected("11:59:00", None).pod("agent-failed", "n0", failed));
-    assert_eq!((held_up.verdict, held_up.way_out.len()), (Verdict::Blocked, 0));
+    let way_out: Vec<String> = held_up.way_out.iter().map(|fix| fix.command.as_ref().unwrap().to_string()).collect();
+    assert_eq!((held_up.verdict, way_out), (Verdict::Blocked, vec!["kubectl ds retry -n default agent".to_owned()]));
+    // What has refused may have been removed since.
+    assert!(concern.message.contains("refused to") && concern.message.contains("next try"), "{}", concern.message);
     // No node lacks its pod.
     let surge_refused = || refused(surging(&["old", "old"]));
     let coverage = surge_refused().coverage().concerns;

@@ -70,7 +70,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
         // Whatever the controller would do next, it deletes pods first.
-        _ if situation.deletion_refusal().is_some() => Vec::new(),
+        _ if situation.deletion_refusal().is_some() => vec![Some(retry_deletions(situation))],
         _ if judgement.blocked_by == Some(BlockedBy::NoProgress) => vec![check_who_should_act(situation, step)],
         _ if revision_fails => vec![undo(), to_restore(situation), resume_afterwards(situation)],
         Verdict::Blocked | Verdict::Degraded if situation.nodes.iter().any(has_many_failed_pods) => {
@@ -139,6 +139,12 @@ fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
     (situation.creation_is_refused() && situation.is_accepted() == Some(true)).then_some(())?;
     let advice = "to make the controller create the pods now, which are no longer refused";
     Some(Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry)))
+}
+
+/// Suggests making the controller delete pods that are no longer refused to be deleted.
+fn retry_deletions(situation: &Situation<'_>) -> Fix {
+    let advice = "once the API server lets the controller delete pods, to make it try at once";
+    Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry))
 }
 
 /// Suggests deleting an old pod that the controller should have deleted; the deletion triggers a sync.

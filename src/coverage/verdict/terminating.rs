@@ -73,11 +73,26 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
             None => message.words(")"),
         };
     }
+    if let Some(failed) = failed_hook(subject, pod) {
+        message = message
+            .words("; its preStop hook has failed, so its containers end without it")
+            .seen(failed, subject.index.now());
+    }
     let advice = match subject.terminating_namespace() {
         Some(_) => "no action needed: no pod is recreated, because the namespace is being deleted",
         None => "wait; the pod is recreated once it is deleted",
     };
     Some(Finding::new(ReasonCode::Terminating, message, advice))
+}
+
+/// Returns the event that the preStop hook of a terminating pod has failed: the kubelet tells the container to end at once then
+/// (`killContainer`, pkg/kubelet/kuberuntime/kuberuntime_container.go, release 1.37.2). One that hangs has no event.
+fn failed_hook<'a>(subject: &Subject<'_, 'a>, pod: &Pod) -> Option<&'a Event> {
+    let events = subject.index.events_about("Pod", &pod.metadata).into_iter();
+    let deleted = pod.metadata.deleted_at()?;
+    // The kubelet runs the hook before it restarts a container, too.
+    let since_deletion = |event: &&Event| event.last_seen().is_some_and(|at| at >= deleted);
+    events.filter(|event| event.reason == "FailedPreStopHook").find(since_deletion)
 }
 
 /// Returns the pod for which the scheduler preempts a pod, as far as pods were read: it has nominated the node for it.
@@ -267,6 +282,20 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::disruption;
+
+    #[test]
+    fn a_hook_that_has_failed_is_told_if_it_did_since_the_deletion() {
+        use crate::coverage::test_support::{at, world};
+        // 11:59:50 is when the pod was deleted.
+        for (time, is_told) in [("11:59:55", true), ("11:40:00", false)] {
+            let going = json!({"metadata": {"deletionTimestamp": at("12:00:20"), "deletionGracePeriodSeconds": 30}});
+            let world = world().node("a", json!({})).unready_pod("agent-a", "a", json!({}), going);
+            let node = world.event("Pod", "agent-a", "FailedPreStopHook", "PreStopHook failed", time).only_node();
+            let reason = &node.reasons[0];
+            assert_eq!(reason.code, crate::report::reason::ReasonCode::Terminating);
+            assert_eq!(reason.message.contains("its preStop hook has failed"), is_told, "{time}: {}", reason.message);
+        }
+    }
 
     /// The event is that of `killPod`, pkg/kubelet/kubelet_pods.go, release 1.37.2.
     #[test]

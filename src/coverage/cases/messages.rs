@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::plain;
-use crate::coverage::test_support::{World, at, world};
+use crate::coverage::test_support::{CURRENT, World, at, world};
 use crate::model::daemon_set::DaemonSet;
 use crate::report::reason::{Reason, ReasonCode as R};
 
@@ -332,6 +332,12 @@ fn what_works_on_other_nodes_is_not_the_templates() {
             "compare the node with others",
             "correct the mount",
         ),
+        (
+            "RunContainerError",
+            "error during container init: unable to apply caps: can't apply capabilities: operation not permitted",
+            "compare the node with others",
+            "correct capabilities",
+        ),
         ("CreateContainerError", "something new", "compare the node with others", "read the message"),
         ("RunContainerError", "something else", "compare the node with others", "read the message"),
     ] {
@@ -600,6 +606,24 @@ fn a_network_plugin_that_blocks_its_own_pod_is_removed_from_the_node() {
     }
 }
 
+/// What an older revision does on other nodes says nothing about the node.
+#[test]
+fn a_node_is_compared_with_others_only_if_the_same_pod_runs_there() {
+    for (hash, is_compared) in [(CURRENT, true), ("hash1", false)] {
+        let status = json!({"state": {"waiting": {"reason": "RunContainerError", "message": "something new"}}});
+        let of_revision = json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+        let mut world = world().node("n", json!({})).unready_pod("agent-n", "n", status, json!({}));
+        world = world.node("m", json!({})).pod("agent-m", "m", of_revision);
+        world = world.daemon_set(
+            json!({"status": {"numberReady": 1, "currentNumberScheduled": 2, "updatedNumberScheduled": 1}}),
+        );
+        world.snapshot.pods_complete = crate::model::snapshot::PodsComplete::default();
+        let coverage = world.coverage();
+        let advice = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].fix.advice;
+        assert_eq!(advice.starts_with("compare the node"), is_compared, "{hash}: {advice}");
+    }
+}
+
 #[test]
 fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
     let plugin = |name: &str, spec: Value| {
@@ -680,6 +704,25 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
         world.snapshot.node_agents = plugins.clone();
         let reason = first(world);
         assert!(reason.fix.advice.contains(part), "{part}: {}", reason.fix.advice);
+    }
+    // It may be ready at the moment.
+    for (ready, restarts, ended, part) in [
+        ("False", 0, "10:00:00", "fix the pod of DaemonSet kube-system/calico-node"),
+        ("True", 7, "11:57:00", "fix the pod of DaemonSet kube-system/calico-node"),
+        ("True", 7, "10:00:00", "check the pod of the network plugin"),
+        ("True", 0, "11:57:00", "check the pod of the network plugin"),
+    ] {
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "calico-node", "uid": "calico-node", "controller": true}]);
+        let container = json!({"name": "agent", "restartCount": restarts, "lastState": {"terminated": {"exitCode": 1, "finishedAt": at(ended)}}});
+        let pod = json!({"metadata": {"namespace": "kube-system", "ownerReferences": owner},
+            "status": {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}});
+        let mut world = creating().other_pod("calico-node-x", "n", pod);
+        world = world.event("Pod", "agent-x", "FailedCreatePodSandBox", calico, "11:59:00");
+        // Not all pods of the node need to be known.
+        world.snapshot.pods_complete = crate::model::snapshot::PodsComplete::default();
+        world.snapshot.node_agents = vec![plugin("calico-node", tolerant.clone())];
+        let reason = first(world);
+        assert!(reason.fix.advice.contains(part), "{ready} {restarts} {ended}: {reason:?}");
     }
     let status = json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("10:00:00"),
         "message": "container runtime network not ready: cni plugin not initialized"}]});

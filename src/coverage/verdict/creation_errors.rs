@@ -9,7 +9,6 @@ use super::roles::{Role, has_started};
 use super::sentence::Sentence;
 use super::webhook;
 use crate::model::pod::{Container, ContainerStatus, Pod};
-use crate::model::snapshot::PodsComplete;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
@@ -206,6 +205,13 @@ const CAUSES: &[Cause] = &[
         READ_ONLY_DISK,
     ),
     cause(FixIn::Template, &["read-only file system"], IN_READ_ONLY),
+    // runc and crun.
+    cause(
+        FixIn::Template,
+        &["unable to apply caps", "unable to apply bounding set", "unable to set capabilities", "capset: ", "unknown capability"],
+        "correct capabilities in the securityContext of the template: the container runtime cannot set what it has there",
+    )
+    .and(Also::MayBeNode),
     BPF_MEMORY,
     PROFILE,
     cause(FixIn::Template, MEMORY_TOO_LOW, "raise the memory limit: the container does not start with so little"),
@@ -374,10 +380,12 @@ pub fn start_has_failed(reason: &str) -> bool {
 fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (String, Option<Command>) {
     let edit = || Some(edit(subject.daemon_set));
     let Some(cause) = cause else {
+        let status = &subject.daemon_set.status;
+        let old = status.current_number_scheduled.saturating_sub(status.updated_number_scheduled);
         let nodes = match same_elsewhere(subject, pod).count() {
-            0 if subject.index.snapshot.pods_complete == PodsComplete::Everywhere => None,
-            // The pods of other nodes were not read.
-            0 => Some("others".to_owned()).filter(|_| subject.daemon_set.status.number_ready > 0),
+            0 if !subject.index.snapshot.nodes_limited => None,
+            // The pods of other nodes were not read; those that are ready may be of an older revision.
+            0 => Some("others".to_owned()).filter(|_| status.number_ready > old.max(0)),
             nodes => Some(format!("others: the same pod runs on {}", other_nodes(nodes))),
         };
         return match nodes {

@@ -1,7 +1,9 @@
 //! DaemonSets that a node cannot work without: network plugins and node plugins of storage or devices.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
+use super::containers::MANY_RESTARTS;
 use super::eligibility;
 use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
@@ -10,6 +12,7 @@ use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
+use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::scheduling::should_run::{DaemonPod, Eligibility};
 
@@ -155,15 +158,33 @@ fn on_node(
     let is_its = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == metadata.uid);
     let pod = index.bound_to(&node.metadata.name).into_iter().find(is_its);
     let (message, advice) = match pod {
-        _ if !index.snapshot.knows_all_pods_on(&node.metadata.name) => {
+        None if !index.snapshot.knows_all_pods_on(&node.metadata.name) => {
             (message, if_ready.and(Some("check the pod of {} on the node"))?)
         }
         None => (message.words(", and has no pod on the node"), "find out why {} has no pod on the node"),
+        Some(pod) if crashes(pod, index.now()) => {
+            let restarts = message.words(", and its pod on the node keeps crashing; restarts: ");
+            (restarts.number(i64::from(pod.restarts())), "fix the pod of {} on the node first")
+        }
         Some(pod) if pod.is_ready() => (message, if_ready?),
         Some(_) => (message.words(", and its pod on the node is not ready"), "fix the pod of {} on the node first"),
     };
     let look = Command::kubectl(&["ds", "coverage"]).namespace(&metadata.namespace).flag("--node", &node.metadata.name);
     Some(told(message, advice.replace("{}", &name)).with_command(look.name(&metadata.name)))
+}
+
+/// For how many seconds after its last end a container that has been restarted often may still be about to fail again.
+const CRASHED_LATELY: i64 = 600;
+
+/// Returns whether a pod crashes again and again, even if it is ready at the moment.
+fn crashes(pod: &Pod, now: Timestamp) -> bool {
+    let mut statuses = pod.container_statuses();
+    statuses.any(|status| {
+        let waits = status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff");
+        let ended = status.last_state.terminated.as_ref().and_then(|end| end.finished_at.get());
+        let is_late = ended.is_some_and(|at| seconds_between(at, now) <= CRASHED_LATELY);
+        waits || (i64::from(status.restart_count) >= MANY_RESTARTS && is_late)
+    })
 }
 
 /// Returns whether nothing but taints excludes a node.

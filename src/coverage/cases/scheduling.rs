@@ -59,7 +59,7 @@ pub(super) fn cases() -> Vec<Case> {
                 .other_pod("other-a", "n", asking("2500m"))
                 .other_pod("other-b", "n", asking("1")),
             (Pending, R::InsufficientResource),
-            &["600m", "500m", "4", "default/other", "2500m"],
+            &["600m", "500m", "4", "default/other", "3500m, 2 pods"],
             "",
         ),
         case(

@@ -1,6 +1,6 @@
 //! Whether a pod fits on a node, recomputed from all pods of the node.
 
-use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::finding::{Finding, Lack, Origin, describe_pod};
 use super::sentence::Sentence;
@@ -162,13 +162,10 @@ impl<'a> NodeRoom<'a> {
             .words(" free of ")
             .amount(resource, *allocatable)
             .words(" allocatable");
-        if let Some((holder, amount)) = self.largest_consumer(resource) {
-            message = message
-                .words("; largest consumer: ")
-                .value(workload(holder))
-                .words(" (")
-                .amount(resource, amount)
-                .words(")");
+        if let Some((holder, pods, amount)) = self.largest_consumer(resource) {
+            message =
+                message.words("; largest consumer: ").value(workload(holder)).words(" (").amount(resource, amount);
+            message = if pods > 1 { message.words(", ").number(pods).words(" pods)") } else { message.words(")") };
             if priority(holder) > self.priority {
                 message = message.words(", which has a higher priority: ").value(told_priority(holder));
             }
@@ -242,11 +239,15 @@ impl<'a> NodeRoom<'a> {
         Finding::new(ReasonCode::NeverFits, message, advice)
     }
 
-    /// Returns the pod with the largest request for a resource.
-    fn largest_consumer(&self, resource: &str) -> Option<(&'a Pod, i64)> {
-        let request = |pod: &Pod| pod_requests(pod).get(resource).copied().unwrap_or(0);
-        let consumers = self.pods.iter().map(|pod| (*pod, request(pod))).filter(|(_, amount)| *amount > 0);
-        consumers.min_by_key(|(pod, amount)| (Reverse(*amount), pod.metadata.full_name()))
+    /// Returns the first pod of the workload that requests the most of a resource on the node, how many pods of it do, and how much.
+    fn largest_consumer(&self, resource: &str) -> Option<(&'a Pod, i64, i64)> {
+        let mut by_workload: BTreeMap<String, (&Pod, i64, i64)> = BTreeMap::new();
+        for pod in &self.pods {
+            let Some(amount) = pod_requests(pod).get(resource).copied().filter(|amount| *amount > 0) else { continue };
+            let (_, pods, sum) = by_workload.entry(workload(pod)).or_insert((pod, 0, 0));
+            (*pods, *sum) = (*pods + 1, sum.saturating_add(amount));
+        }
+        by_workload.into_values().rev().max_by_key(|(.., amount)| *amount)
     }
 }
 
@@ -569,6 +570,20 @@ mod tests {
         let add = format!("{lower}use larger nodes: none on which the pods are to run has as much cpu");
         assert_eq!(advice("a", "8"), format!("{lower}exclude nodes such as n with a nodeSelector"));
         assert_eq!([advice("a", "5"), advice("b", "8")], [add.clone(), add]);
+    }
+
+    #[test]
+    fn the_largest_consumer_is_a_workload_and_not_one_pod_of_it() {
+        let asks =
+            |cpu: &str| json!({"spec": {"containers": [{"name": "agent", "resources": {"requests": {"cpu": cpu}}}]}});
+        let mut alone = asks("2");
+        alone["metadata"] = json!({"ownerReferences": []});
+        let world = world().node("n", json!({})).other_pod("single", "n", alone);
+        let world = world.other_pod("other-0", "n", asks("1")).other_pod("other-1", "n", asks("1500m"));
+        let says = "0/1 nodes are available: 1 Insufficient cpu.";
+        let reason = world.pending_pod("agent-x", "n", says, asks("1")).only_node().reasons.remove(0);
+        assert_eq!(reason.code, ReasonCode::InsufficientResource);
+        assert!(reason.message.contains("largest consumer: default/other (2500m, 2 pods)"), "{}", reason.message);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use core::net::IpAddr;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
@@ -95,6 +95,8 @@ pub struct Index<'a> {
     /// Claims to devices, the devices, and the resources that these may provide.
     pub device_claims: DeviceClaims<'a>,
     knows_all_pods: OnceCell<bool>,
+    /// Each key of a label that a node has, with one of its values.
+    node_labels: OnceCell<BTreeMap<String, String>>,
     /// The indices of the nodes that are not ready, by their addresses.
     down: OnceCell<HashMap<IpAddr, usize>>,
     /// The indices of the DaemonSets that install a network plugin.
@@ -175,6 +177,7 @@ impl<'a> Index<'a> {
             storage: Storage::of(snapshot),
             device_claims: DeviceClaims::of(snapshot),
             knows_all_pods: OnceCell::new(),
+            node_labels: OnceCell::new(),
             down: OnceCell::new(),
             network_plugins: OnceCell::new(),
             dns_pods: OnceCell::new(),
@@ -314,6 +317,19 @@ impl<'a> Index<'a> {
     /// Returns whether all nodes were read.
     pub fn knows_all_nodes(&self) -> bool {
         self.knows(Kind::Nodes, "")
+    }
+
+    /// Returns each key of a label that a node has, with one of its values.
+    pub fn node_labels(&self) -> &BTreeMap<String, String> {
+        self.node_labels.get_or_init(|| {
+            let mut labels = BTreeMap::new();
+            for (key, value) in self.nodes.iter().flat_map(|node| &node.metadata.labels) {
+                if !labels.contains_key(key) {
+                    labels.insert(key.clone(), value.clone());
+                }
+            }
+            labels
+        })
     }
 
     /// Returns the most that a node has of each resource on which such a pod is to run, if all nodes were read.

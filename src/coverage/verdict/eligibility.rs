@@ -54,7 +54,7 @@ pub fn rule_outcomes(
         outcomes.push(RuleOutcome::of(nothing("nodeSelector")));
     }
     let is_all = lacks_one_label(eligibility);
-    outcomes.extend(eligibility.node_selector.iter().map(|outcome| label(daemon_set, node, outcome, is_all)));
+    outcomes.extend(eligibility.node_selector.iter().map(|outcome| label(index, daemon_set, node, outcome, is_all)));
     outcomes.extend(affinity(daemon_set, node, &eligibility.affinity));
     outcomes.extend(eligibility.taints.iter().map(|outcome| taint(index, daemon_set, node, outcome)));
     let preferences = node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
@@ -112,9 +112,8 @@ fn lacks_one_label(eligibility: &Eligibility) -> bool {
 const OPERATOR_STATES: [&str; 2] = ["paused-for-", "upgrade-"];
 
 /// Tells whether the node has a label of the node selector; `is_all` says that nothing else excludes it.
-fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool) -> RuleOutcome {
+fn label(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool) -> RuleOutcome {
     const RULE: &str = "nodeSelector";
-    const MISTAKE: &str = "check the nodeSelector for a mistake";
     let LabelCheck { key, wanted, actual, matches } = outcome;
     if *matches {
         return RuleOutcome::of(passed(RULE, format!("{key}={wanted} matches")));
@@ -124,11 +123,17 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
         let code = ReasonCode::NodeSelectorLabelMissing;
         let message = format!("label {key} is missing; {requires}");
         let near = near_miss::near_key(key, &node.metadata.labels);
-        let finding = match near {
-            Some((near, _)) => {
-                Finding::mistake(daemon_set, code, format!("{message}; the node has label {near}"), MISTAKE)
-            }
-            None => {
+        // A key that no node has may be a mistake on all of them, whichever have the right one.
+        let others = index.node_labels();
+        let near_elsewhere = || near_miss::near_key(key, others).filter(|_| !others.contains_key(key));
+        let mistake = |whose: &str, near: &str| {
+            let advice = format!("if label {near} is meant, correct the nodeSelector");
+            Finding::mistake(daemon_set, code, format!("{message}; {whose} label {near}"), advice)
+        };
+        let finding = match (near, near_elsewhere()) {
+            (Some((near, _)), _) => mistake("the node has", near),
+            (None, Some((near, _))) => mistake("no node has it, but others have", near),
+            (None, None) => {
                 let advice = node_label_advice(key, &format!("set label {key}={wanted} on it"));
                 try_label(Finding::new(code, message, advice), node, key, wanted, is_all)
             }
@@ -141,7 +146,8 @@ fn label(daemon_set: &DaemonSet, node: &Node, outcome: &LabelCheck, is_all: bool
     let message = message.words(format!("; nodeSelector requires {}", quote_empty(wanted)));
     let is_near = near_miss::is_near_value(wanted, actual);
     let finding = if is_near {
-        Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), MISTAKE)
+        let advice = format!("if {key}={actual} is meant, correct the nodeSelector");
+        Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), advice)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
         if key.starts_with("nvidia.com/") && OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {
@@ -418,6 +424,24 @@ mod tests {
             assert_eq!(code, ReasonCode::AffinityTermMismatch);
             assert_eq!(fix.advice.contains("mistake"), is_near, "{key}={value}: {}", fix.advice);
             assert_eq!(fix.command.is_some(), is_near);
+        }
+    }
+
+    /// Whichever nodes have the right label: to label the others would keep the mistake.
+    #[test]
+    fn a_key_that_no_node_has_is_corrected_if_one_has_almost_the_same() {
+        let node = |key: &str| json!({"metadata": {"labels": {key: "ssd"}}});
+        for (wanted, other, corrects) in [
+            ("example.com/stroage", "example.com/storage", true),
+            ("example.com/storage", "example.com/storage", false),
+            ("example.com/disk", "example.com/storage", false),
+        ] {
+            let world = world().template(json!({"nodeSelector": {wanted: "ssd"}}));
+            let coverage = world.node("n", json!({})).node("other", node(other)).coverage();
+            let reason = &coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0];
+            assert_eq!(reason.code, ReasonCode::NodeSelectorLabelMissing);
+            assert_eq!(reason.fix.advice.contains("correct the nodeSelector"), corrects, "{wanted}: {reason:?}");
+            assert_eq!(reason.fix.advice.contains("set label"), !corrects, "{wanted}: {reason:?}");
         }
     }
 

@@ -757,6 +757,37 @@ mod tests {
         }
     }
 
+    /// A node whose network plugin has left its configuration there is ready, and has no taint.
+    #[test]
+    fn a_webhook_whose_pods_get_no_network_without_the_agent_cannot_be_restored_first() {
+        let message = "Internal error occurred: failed calling webhook \"w.io\": failed to call webhook: Post \
+                       \"https://hook.vpn.svc:443/m?timeout=10s\": no endpoints available for service \"hook\"";
+        let cni = json!({"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]});
+        let unready = json!({"metadata": {"namespace": "vpn"}, "status": {"phase": "Pending", "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False"}]}});
+        let mut on_host = unready.clone();
+        on_host["spec"] = json!({"hostNetwork": true});
+        let ready = json!({"metadata": {"namespace": "vpn"}});
+        for (template, pods, has_agent, is_circle) in [
+            (&cni, vec![&unready], false, true),
+            (&cni, vec![&unready, &on_host], false, true),
+            (&json!({}), vec![&unready], false, false),
+            (&cni, vec![&unready, &ready], false, false),
+            (&cni, vec![&unready], true, false),
+            (&cni, vec![], false, false),
+        ] {
+            let world = world().template(template.clone()).node("n", json!({})).node("m", json!({}));
+            let world = if has_agent { world.pod("agent-n", "n", json!({})) } else { world };
+            let pods = pods.into_iter().enumerate();
+            let world = pods.fold(world, |world, (at, pod)| world.other_pod(&format!("hook-{at}"), "n", pod.clone()));
+            let world = world.refusal(message);
+            let coverage = world.coverage();
+            let node = coverage.nodes.iter().find(|node| node.name == "m").unwrap();
+            let advice = &node.reasons[0].fix.advice;
+            assert_eq!(advice.contains("failurePolicy to Ignore"), is_circle, "{template} {has_agent}: {advice}");
+        }
+    }
+
     #[test]
     fn a_refusal_is_told_without_the_pod_that_was_never_created() {
         for (message, words) in [

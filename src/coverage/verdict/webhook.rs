@@ -4,6 +4,7 @@ use super::create_failure::Refused;
 use super::finding::Finding;
 use super::node_plugin::NodePlugin;
 use crate::model::node::Node;
+use crate::model::pod::Pod;
 use crate::model::startup_taint::{is_startup, removes};
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
@@ -84,10 +85,11 @@ pub(super) fn unavailable(refused: Refused<'_>) -> Option<Finding> {
     let why = why.strip_prefix("failed to call webhook: ").unwrap_or(why);
     let message = format!("failed calling admission webhook {webhook}: {why}");
     let service = service(why);
-    let finding = if let Some((namespace, service)) = service.filter(|_| needs_these_pods(refused)) {
+    let finding = if let Some((namespace, service)) =
+        service.filter(|(namespace, _)| needs_these_pods(refused) || lacks_network(refused, namespace))
+    {
         let message = format!(
-            "{message}; no node is ready for the pods of service {namespace}/{service} without this DaemonSet, so that each waits for \
-             the other"
+            "{message}; the pods of service {namespace}/{service} do not start without this DaemonSet, so that each waits for the other"
         );
         let own = refused.namespace();
         let advice = format!(
@@ -170,6 +172,23 @@ fn needs_these_pods(refused: Refused<'_>) -> bool {
             || (!node.is_ready() && NodePlugin::of(refused.daemon_set) == Some(NodePlugin::Network))
     };
     !refused.snapshot.nodes_limited && !nodes.is_empty() && nodes.iter().all(waits_for_it)
+}
+
+/// Returns whether this is the network plugin, and the pods of a namespace are all on nodes without a pod of it, and not ready: a node
+/// whose plugin has left its configuration there counts as ready, and no taint tells.
+fn lacks_network(refused: Refused<'_>, namespace: &str) -> bool {
+    let Refused { snapshot, daemon_set, .. } = refused;
+    let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
+    let has_network =
+        |node: &str| snapshot.pods.iter().any(|pod| pod.spec.node_name == node && is_own(pod) && pod.is_ready());
+    let is_behind = |pod: &&Pod| pod.metadata.namespace == namespace && !pod.spec.host_network && !pod.is_terminal();
+    // Of the pods of other controllers, the condition is only there if it is not met.
+    let waits = |pod: &Pod| {
+        let node = &pod.spec.node_name;
+        !node.is_empty() && pod.condition("Ready").is_some_and(|ready| ready.status != "True") && !has_network(node)
+    };
+    let mut behind = snapshot.pods.iter().filter(|pod| !is_own(pod)).filter(is_behind).peekable();
+    NodePlugin::of(daemon_set) == Some(NodePlugin::Network) && behind.peek().is_some() && behind.all(waits)
 }
 
 /// What a webhook says if it has failed itself.

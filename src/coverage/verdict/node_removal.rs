@@ -7,7 +7,7 @@ use super::sentence::Sentence;
 use super::volumes::absent_driver;
 use crate::facts::index::Index;
 use crate::facts::node_removal::{autoscaler, began_at, is_stuck, stuck_deletion, stuck_drain};
-use crate::model::held_pod::HeldPod;
+use crate::model::held_pod::Autoscaler;
 use crate::model::metadata::{ObjectMeta, OwnerReference};
 use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
@@ -94,10 +94,15 @@ fn stays(pod: &Pod) -> bool {
 /// Adds what keeps the pods of a node from being evicted by the autoscaler that has set a taint, as far as it was read.
 fn held_on(index: &Index<'_>, node: &Node, taint: &Taint, sentence: Sentence) -> Sentence {
     let Snapshot { held_pods, held_pods_unread, pod_disruption_budgets, gaps, .. } = index.snapshot;
-    let is_held = |held: &&HeldPod| {
-        held.pod.spec.node_name == node.metadata.name && !stays(&held.pod) && !held.pod.metadata.is_terminating()
+    let is_held = |(pod, _): &(&Pod, &[Autoscaler])| {
+        pod.spec.node_name == node.metadata.name && !stays(pod) && !pod.metadata.is_terminating()
     };
-    let held: Vec<&HeldPod> = held_pods.iter().filter(is_held).collect();
+    let of_live = held_pods.iter().map(|held| (&held.pod, held.left_by.as_slice()));
+    let mut held: Vec<(&Pod, &[Autoscaler])> = of_live.filter(is_held).collect();
+    if held_pods.is_empty() {
+        // A dump has the pods without their annotations.
+        held = index.bound_to(&node.metadata.name).into_iter().map(|pod| (pod, &[][..])).filter(is_held).collect();
+    }
     let mut sentence = sentence;
     let mut add = |words: &str, found: &[&ObjectMeta]| {
         let Some(first) = found.first() else { return };
@@ -107,17 +112,17 @@ fn held_on(index: &Index<'_>, node: &Node, taint: &Taint, sentence: Sentence) ->
     };
     if let Some(autoscaler) = autoscaler(&taint.key) {
         let (annotation, value) = autoscaler.annotation();
-        let left = held.iter().filter(|held| held.left_by.contains(&autoscaler));
-        let left: Vec<&ObjectMeta> = left.map(|held| &held.pod.metadata).collect();
+        let left = held.iter().filter(|(_, left_by)| left_by.contains(&autoscaler));
+        let left: Vec<&ObjectMeta> = left.map(|(pod, _)| &pod.metadata).collect();
         add(&format!("; pods with {annotation}={value}: "), &left);
     }
     let (mut refusing, mut of_several): (Vec<&PodDisruptionBudget>, Vec<&ObjectMeta>) = Default::default();
-    for held in &held {
-        match eviction(pod_disruption_budgets, &held.pod) {
+    for (pod, _) in &held {
+        match eviction(pod_disruption_budgets, pod) {
             Eviction::Allowed => {}
             Eviction::RefusedBy(budget) if refusing.iter().any(|known| std::ptr::eq(*known, budget)) => {}
             Eviction::RefusedBy(budget) => refusing.push(budget),
-            Eviction::SeveralBudgets => of_several.push(&held.pod.metadata),
+            Eviction::SeveralBudgets => of_several.push(&pod.metadata),
         }
     }
     let refusing: Vec<&ObjectMeta> = refusing.into_iter().map(|budget| &budget.metadata).collect();
@@ -249,6 +254,14 @@ mod tests {
             let coverage = world.coverage();
             coverage.nodes.iter().find(|node| node.name == "n").unwrap().reasons[0].message.clone()
         };
+        let mut dumped = world();
+        let budget = json!({"metadata": {"name": "other", "namespace": "default", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"app": "other"}}}, "status": {"observedGeneration": 1}});
+        dumped.snapshot.pod_disruption_budgets.push(from_value(budget).unwrap());
+        // A dump has the pods, and no others with their annotations.
+        let held = "; PodDisruptionBudgets that allow no eviction: 1, such as default/other";
+        let message = told(dumped);
+        assert!(message.ends_with(held), "{message}");
         let message = told(world());
         let left = "; pods not evicted: 2, such as default/web-1; pods still terminating: 1, such as default/db-0 (finalizer team/backup)";
         assert!(message.ends_with(left), "{message}");

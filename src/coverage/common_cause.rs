@@ -266,9 +266,18 @@ pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -
 
 /// Returns a value that all nodes and some node of `like` have, but no node of `unlike`.
 pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+    shared(&KINDS, nodes, like, unlike)
+}
+
+/// Returns the pool that all nodes are in, but no node of `unlike`.
+pub(crate) fn pool_of(nodes: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+    shared(&[Feature::NodePool], nodes, nodes, unlike)
+}
+
+fn shared<'n>(features: &[Feature], nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
     let value = |feature: &Feature, node: &'n Node| of_node(*feature, node).filter(|value| !value.is_empty());
     let first = nodes.first()?;
-    KINDS.iter().find_map(|feature| {
+    features.iter().find_map(|feature| {
         let value = value(feature, first)?;
         let has = |node: &&Node| of_node(*feature, node) == Some(value);
         let is_kind = nodes.iter().all(has) && like.iter().any(has) && !unlike.iter().any(has);

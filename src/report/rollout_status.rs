@@ -468,8 +468,8 @@ pub struct Suspect {
     pub old_available: usize,
     /// Nodes where a pod of an older revision fails for the same reasons, or failed until the rollout began.
     pub old_failing: usize,
-    /// What all nodes where it fails have, and none where it works, if there is no other revision, or a pod of an older one is available
-    /// on a node that has it, too; `failing` and `old_available` count only such nodes then.
+    /// What all nodes where it fails have, and none where it works, if there is no other revision, they joined later, or a pod of an older
+    /// one is available on a node that has it, too; `failing` and `old_available` count only such nodes then.
     pub on: Option<FeatureValue>,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,

@@ -305,6 +305,35 @@ fn a_failure_because_of_another_pod_of_the_node_names_that() {
         assert_eq!(advice.is_some_and(|advice| said.contains(advice)), advice.is_some(), "{message} {name}: {said}");
         assert!(advice.is_some() || !said.contains(name) && !said.contains("first"), "{message} {name}: {said}");
     }
+    // Of a chain, the first that is not ready is what the others wait for.
+    let toolkit = "nvidia-container-toolkit-daemonset-x";
+    for (container, driver_ready, toolkit_ready, first_of) in [
+        ("toolkit-validation", "True", "False", Some("the NVIDIA container toolkit")),
+        ("toolkit-validation", "False", "False", Some("the GPU driver")),
+        ("plugin-validation", "True", "False", Some("the NVIDIA container toolkit")),
+        ("driver-validation", "True", "False", None),
+        // The runtime does not know the class yet.
+        ("", "True", "False", Some("the NVIDIA container toolkit")),
+        ("", "True", "True", None),
+    ] {
+        let init = json!([{"name": container, "state": {"running": {"startedAt": at("11:00:00")}}}]);
+        let mut pod =
+            json!({"spec": {"initContainers": [{"name": container}]}, "status": {"initContainerStatuses": init}});
+        let waiting = json!({"state": {"waiting": {"reason": "PodInitializing"}}});
+        let mut world = plain();
+        if container.is_empty() {
+            pod = json!({"spec": {"runtimeClassName": "nvidia"}});
+            let said = "failed to get sandbox runtime: no runtime for \"nvidia\" is configured";
+            world = world.event("Pod", "agent-n", "FailedCreatePodSandBox", said, "11:59:00");
+        }
+        let world =
+            world.unready_pod("agent-n", "n", waiting, pod).other_pod(driver, "n", other(driver_ready, json!({})));
+        let reason = first(world.other_pod(toolkit, "n", other(toolkit_ready, json!({}))));
+        let advice = &reason.fix.advice;
+        let expected = first_of.map(|noun| format!("fix {noun} on the node first"));
+        assert_eq!(expected.is_some(), advice.contains("on the node first"), "{container}: {reason:?}");
+        assert!(expected.is_none_or(|expected| advice.contains(&expected)), "{container}: {reason:?}");
+    }
     // Init containers of NVIDIA's GPU operator wait for the driver.
     for (container, ready, is_told) in
         [("driver-validation", "False", true), ("toolkit-validation", "True", false), ("wait-for-db", "False", false)]

@@ -14,7 +14,7 @@ use super::node_images::{long_pull, of_digest};
 use super::probes;
 use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
-use super::services::{of_gpu_driver, of_service};
+use super::services::{gpu_links, of_gpu, of_service};
 use super::telling::telling_line;
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -176,12 +176,8 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
     }
     let finding = Finding::new(ReasonCode::InitBlocked, message, "read the log");
     let finding = finding.with_command(logs(subject, pod, &container.name, false));
-    // Those of NVIDIA's GPU operator wait until the driver is installed.
-    let waits_for_driver = matches!(container.name.as_str(), "driver-validation" | "toolkit-validation");
-    match waits_for_driver {
-        true => Some(of_gpu_driver(subject, pod, &finding).unwrap_or(finding)),
-        false => Some(finding),
-    }
+    let first = gpu_links(&container.name).and_then(|links| of_gpu(subject, pod, links, &finding));
+    Some(first.unwrap_or(finding))
 }
 
 /// What the kubelet warns of while it starts a pod, and that has no finding of its own.

@@ -8,6 +8,7 @@ use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::images::other_platform;
 use super::node_plugin::{of_own_plugin, with_network_plugin};
 use super::sentence::Sentence;
+use super::services::of_gpu;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
@@ -268,6 +269,11 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
         cause => (cause.map_or(FixIn::Template, |cause| cause.fix_in).origin(part), advice),
     };
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
+    // It is the toolkit that configures the runtime, once the driver is there.
+    let needs_toolkit = cause.is_some_and(|cause| cause.advice == CONTAINER_TOOLKIT);
+    if let Some(first) = needs_toolkit.then(|| of_gpu(subject, pod, 2, &finding)).flatten() {
+        return Some(first);
+    }
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());
     Some(match (cause.map(|cause| (cause.fix_in, cause.also)), class) {
         (Some((FixIn::Object, _)), Some(class)) => {

@@ -1,7 +1,7 @@
 //! Failures because of what a pod needs of the cluster or of other pods of its node: DNS, the address of the API server, a driver, a port.
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, describe_pod};
+use super::finding::{Finding, Lack, Origin, TemplatePart, describe_pod};
 use super::images::template_of;
 use super::node_plugin::{NodePlugin, is_chained};
 use super::telling::telling_line;
@@ -27,7 +27,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         return of_port(subject, pod, finding, &said);
     }
     if NEEDS_GPU_DRIVER.iter().any(|words| said.contains(words)) {
-        return of_gpu_driver(subject, pod, &finding).unwrap_or(finding);
+        return of_gpu(subject, pod, 1, &finding).unwrap_or(finding);
     }
     let is_of_name = said.contains("temporary failure in name resolution");
     if !is_of_name && !UNANSWERED.iter().any(|words| said.contains(words)) {
@@ -105,14 +105,28 @@ fn fix_first(
 /// What programs say that do not find the library or the devices of NVIDIA's driver.
 const NEEDS_GPU_DRIVER: [&str; 3] = ["nvml", "libnvidia-ml", "nvidia-smi"];
 
-/// The DaemonSets that install NVIDIA's driver: of its GPU operator (assets/state-driver and manifests/state-driver of
-/// github.com/NVIDIA/gpu-operator), and of GKE.
-const GPU_DRIVERS: [&str; 3] = ["nvidia-driver-daemonset", "nvidia-gpu-driver-", "nvidia-driver-installer"];
+/// What installs NVIDIA's software on a node, each after those before it: DaemonSets of its GPU operator (assets and manifests of
+/// github.com/NVIDIA/gpu-operator), and for the driver also of GKE.
+const GPU_CHAIN: [(&str, &[&str]); 3] = [
+    ("the GPU driver", &["nvidia-driver-daemonset", "nvidia-gpu-driver-", "nvidia-driver-installer"]),
+    ("the NVIDIA container toolkit", &["nvidia-container-toolkit-daemonset"]),
+    ("the GPU device plugin", &["nvidia-device-plugin-daemonset"]),
+];
 
-/// Says of a pod that needs the GPU driver of its node that the pod which installs it is to be fixed first, if that is not ready.
-pub fn of_gpu_driver(subject: &Subject, pod: &Pod, finding: &Finding) -> Option<Finding> {
-    let installs = |other: &Pod| GPU_DRIVERS.iter().any(|name| other.metadata.name.starts_with(name));
-    fix_first(subject, pod, finding, installs, ("the GPU driver", "the pod needs what it installs"))
+/// Returns how many links of the chain the init container of a pod of the GPU operator waits for.
+pub fn gpu_links(init_container: &str) -> Option<usize> {
+    ["driver-validation", "toolkit-validation", "plugin-validation"]
+        .iter()
+        .position(|name| *name == init_container)
+        .map(|at| at + 1)
+}
+
+/// Says of a pod that needs so many links of the chain on its node that the first one whose pod is not ready is to be fixed first.
+pub fn of_gpu(subject: &Subject, pod: &Pod, links: usize, finding: &Finding) -> Option<Finding> {
+    GPU_CHAIN[..links].iter().find_map(|(noun, names)| {
+        let installs = |other: &Pod| names.iter().any(|name| other.metadata.name.starts_with(name));
+        fix_first(subject, pod, finding, installs, (noun, "the pod needs what it installs"))
+    })
 }
 
 /// Says of a pod of the host network whose port is taken which other pod of the node has declared it.
@@ -135,7 +149,12 @@ fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Findin
     let message = message.name(holder.metadata.full_name(), workload(holder));
     let advice =
         format!("change the port of this DaemonSet or of {}: both use the network of the node", workload(holder));
-    Finding { message, advice: advice.into(), ..finding }
+    let finding = Finding { message, advice: advice.into(), ..finding };
+    let began = subject.current.known().and_then(|current| current.rollout_began_at(subject.daemon_set));
+    let came_since =
+        holder.metadata.creation_timestamp.get().zip(began).is_some_and(|(created, began)| created > began);
+    // Whatever came to the node after the rollout would keep any other revision from its port, too.
+    if came_since { finding.with_origin(Origin::Room(Lack::HostPorts)) } else { finding }
 }
 
 /// Returns whether a connection failed that may be to the Service of the API server: a private address at its port, without a URL.

@@ -80,6 +80,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         // No scheduler looks at any node, whatever the revision.
         () if situation.raised().scheduler != Some(true) && of_current.iter().all(is_unseen) => return None,
         () if working > failing => SuspectKind::Nodes,
+        // The same pods work on older nodes, and no other revision has run on these.
+        () if works_on_older(situation, &of_current) => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
         () if of_current.len() >= SEVERAL && apart.is_some() && !of_current.iter().all(is_of_placement) => {
@@ -99,7 +101,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     };
     let on = match what {
         SuspectKind::Revision => kind.filter(|_| working > failing),
-        SuspectKind::Nodes => apart,
+        SuspectKind::Nodes => apart.or_else(|| kind_of_later(situation, &of_current)),
         SuspectKind::EveryRevision | SuspectKind::Surroundings => None,
     };
     let is_alike = |node: &&RolloutNode<'_>| {
@@ -145,6 +147,26 @@ pub(in crate::rollout) fn only_later_nodes_fail(situation: &Situation<'_>) -> bo
     let Some(began) = situation.rolled_out_at() else { return false };
     let mut failing = failing_nodes(situation).peekable();
     failing.peek().is_some() && failing.all(|node| joined(node).is_some_and(|at| at > began))
+}
+
+/// Returns whether all nodes on which pods of the current revision fail joined since its rollout, and after those on which it works.
+fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
+    let working = situation.eligible().filter(|node| situation.works_on(node)).filter_map(joined).max();
+    let Some(since) = working.zip(situation.rolled_out_at()).map(|(working, began)| working.max(began)) else {
+        return false;
+    };
+    failing.iter().all(|node| joined(node).is_some_and(|at| at > since))
+}
+
+/// Returns what the failing nodes have and those where it works lack, if they joined later: their pool may be new, or its image.
+fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
+    if failing.len() < SEVERAL || !works_on_older(situation, failing) {
+        return None;
+    }
+    let working: Vec<&Node> =
+        situation.eligible().filter(|node| situation.works_on(node)).filter_map(|node| node.object).collect();
+    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    common_cause::kind_of(&failing, &failing, &working).or_else(|| common_cause::pool_of(&failing, &working))
 }
 
 fn joined(node: &RolloutNode<'_>) -> Option<Timestamp> {

@@ -211,12 +211,9 @@ fn a_revision_that_works_on_older_nodes_is_not_known_to_fail_on_those_that_joine
         let of_time = |time: &str| json!({"metadata": {"creationTimestamp": at(time)}});
         for name in ["f", "g", "h"] {
             let pod = since(if joined == "08:00:00" { "10:01:00" } else { "11:41:00" });
-            world = world.node(name, of_time(joined)).unready_pod(
-                &format!("agent-{name}"),
-                name,
-                crashes("", "Error"),
-                pod,
-            );
+            let mut node = of_time(joined);
+            node["metadata"]["labels"] = json!({"pool": "new"});
+            world = world.node(name, node).unready_pod(&format!("agent-{name}"), name, crashes("", "Error"), pod);
         }
         for name in ["c", "d", "e"].into_iter().take(older) {
             world = world.node(name, of_time("05:00:00")).pod(&format!("agent-{name}"), name, young());
@@ -225,5 +222,33 @@ fn a_revision_that_works_on_older_nodes_is_not_known_to_fail_on_those_that_joine
         assert_eq!(rolls_back(&status), rolls_back_to, "{older} {joined}: {:?}", commands(&status));
         let says = format!("{status:?}");
         assert_eq!(says.contains("unless the nodes are at fault"), is_doubted, "{older} {joined}: {says}");
+        let by_nodes = status.suspect.filter(|suspect| suspect.what == SuspectKind::Nodes);
+        let pool = by_nodes.and_then(|suspect| suspect.on).map(|on| on.value);
+        assert_eq!(pool.as_deref(), Some("new").filter(|_| older > 0), "{older} {joined}");
+    }
+}
+
+/// Another DaemonSet that is to replace this one, or one for the same purpose, takes the port of any revision.
+#[test]
+fn a_port_that_another_pod_took_after_the_rollout_is_not_the_fault_of_the_revision() {
+    for (taken, is_blamed) in [("11:45:00", false), ("09:00:00", true)] {
+        let mut world = revisions(of("agent:1", json!({})), of("agent:2", json!({})));
+        created(&mut world, 0, "06:00:00");
+        created(&mut world, 1, "11:00:00");
+        let said = crashes("listen tcp :9100: bind: address already in use", "Error");
+        let ports = json!([{"name": "green", "ports": [{"containerPort": 9100, "hostPort": 9100}]}]);
+        for name in ["a", "b", "c"] {
+            let mut pod = since("11:46:00");
+            pod["spec"] = json!({"hostNetwork": true});
+            let green = json!({"metadata": {"creationTimestamp": at(taken)}, "spec": {"containers": ports}});
+            world = world.node(name, json!({})).unready_pod(&format!("agent-{name}"), name, said.clone(), pod);
+            world = world.other_pod(&format!("green-{name}"), name, green);
+        }
+        for name in ["x", "y"] {
+            world = world.node(name, json!({})).pod(&format!("agent-{name}"), name, super::fault_test::old());
+        }
+        let status = status(world, &[]);
+        assert_eq!(blames_revision(&status), is_blamed, "{taken}: {:?}", status.suspect);
+        assert_eq!(rolls_back(&status), is_blamed, "{taken}: {:?}", commands(&status));
     }
 }

@@ -381,7 +381,12 @@ impl Session {
                 live.read_peers(&mut snapshot, node).await;
             }
             if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
-                let namespaces = namespaces_to_read(&snapshot);
+                let mut namespaces = namespaces_to_read(&snapshot);
+                if matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission) {
+                    // They may add a node selector to new pods.
+                    let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
+                    namespaces.extend(all);
+                }
                 live.read_namespaces(&mut snapshot, &namespaces).await;
             }
             Ok::<_, ClusterError>(snapshot)

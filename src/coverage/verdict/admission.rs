@@ -8,7 +8,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::CONTROLLER_REVISION_HASH_LABEL;
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::quantity::Quantity;
-use crate::model::snapshot::{LimitRange, PriorityClass, RuntimeClass, Snapshot};
+use crate::model::snapshot::{LimitRange, NODE_SELECTOR_ANNOTATIONS, Namespace, PriorityClass, RuntimeClass, Snapshot};
 use crate::scheduling::critical::system_priority;
 use crate::scheduling::neighborhood::apply_label_keys;
 use crate::scheduling::taints::daemon_tolerations;
@@ -24,6 +24,8 @@ pub fn admitted(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Pod {
     if let Some(class) = runtime_class(snapshot, &spec) {
         apply_runtime_class(&mut spec, class);
     }
+    let namespace = snapshot.namespaces.iter().find(|it| it.metadata.name == daemon_set.metadata.namespace);
+    namespace.into_iter().for_each(|namespace| apply_namespace(&mut spec, namespace));
     let class = priority_class(snapshot, &spec.priority_class_name);
     spec.priority = match class {
         Some(class) => {
@@ -64,6 +66,21 @@ fn priority_class<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Priority
         return classes.iter().filter(|class| class.global_default).min_by_key(|class| class.value);
     }
     classes.iter().find(|class| class.metadata.name == name)
+}
+
+/// Adds the node selectors that the namespace has in annotations, if it was read: both OpenShift and the plugin of Kubernetes refuse a
+/// pod that contradicts them, so that none overrides another.
+///
+/// Ported from `Admit` and `getNamespaceNodeSelectorMap`, plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2.
+fn apply_namespace(spec: &mut PodSpec, namespace: &Namespace) {
+    let selectors =
+        NODE_SELECTOR_ANNOTATIONS.iter().filter_map(|annotation| namespace.metadata.annotations.get(*annotation));
+    for (key, value) in
+        selectors.flat_map(|selector| selector.split(',')).filter_map(|pair| pair.trim().split_once('='))
+    {
+        let value = value.trim_start_matches('=').trim();
+        spec.node_selector.entry(key.trim().to_owned()).or_insert_with(|| value.to_owned());
+    }
 }
 
 /// Returns the runtime class that a pod spec names, if it is known.

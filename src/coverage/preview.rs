@@ -70,7 +70,7 @@ pub fn preview(snapshot: &Snapshot, proposed: &[Proposed], options: &PreviewOpti
     if changes_nodes {
         incomplete.extend(gaps::incomplete(snapshot).into_iter().filter(|gap| gap.affects_counts));
         daemon_sets.sort_by_key(|one| {
-            let evicted = one.evicted.as_ref().map_or(0, |evicted| evicted.nodes.len());
+            let evicted = one.evicted.iter().map(|evicted| evicted.nodes.len()).sum::<usize>();
             let (stays, unfit) = (one.stays.len(), nodes_of(&one.does_not_fit));
             std::cmp::Reverse((nodes_of(&one.loses) - stays, evicted, stays, unfit, one.gains.len()))
         });
@@ -140,6 +140,7 @@ fn preview_of(
     let (mut loses, mut does_not_fit, mut does_not_start, mut preempts) =
         (FindingGroups::default(), FindingGroups::default(), FindingGroups::default(), FindingGroups::default());
     let mut unknown_fits = BTreeMap::<Unknown, usize>::new();
+    let mut evicted = BTreeMap::<i64, Vec<String>>::new();
     let knows_pods = index.knows(Kind::Pods, &metadata.namespace);
     let changes_nodes = !options.nodes.is_empty();
     let mut creates_pods = !changes_nodes;
@@ -201,12 +202,14 @@ fn preview_of(
                         Preview::Unchanged | Preview::Edit => "do not make this change",
                         _ => "change the manifest",
                     };
-                    loss.advice = format!("if the node should keep its pod, {what}").into();
+                    let should = if has_pod { "keep its pod" } else { "run a pod" };
+                    loss.advice = format!("if the node should {should}, {what}").into();
                 }
                 let change = match (is_lost, may_stay) {
                     (false, _) => PodChange::None,
-                    (true, false) => PodChange::Loses,
                     (true, true) => PodChange::Stays,
+                    (true, false) if has_pod => PodChange::Loses,
+                    (true, false) => PodChange::Excluded,
                 };
                 (change, loss)
             }
@@ -228,15 +231,13 @@ fn preview_of(
             PodChange::Keeps => report.keeps.push(name.clone()),
             PodChange::Missing => report.missing.push(name.clone()),
             PodChange::Gains => report.gains.push(name.clone()),
-            PodChange::Loses => loses.extend(name, loss),
+            PodChange::Loses | PodChange::Excluded => loses.extend(name, loss),
             PodChange::Stays => {
                 report.stays.push(name.clone());
                 loses.extend(name, loss);
             }
             PodChange::Evicted => {
-                let after = evicted_after.map_or(0, |(seconds, _)| seconds);
-                let all = report.evicted.get_or_insert_with(|| EvictedPods { after_seconds: after, nodes: Vec::new() });
-                all.nodes.push(name.clone());
+                evicted.entry(evicted_after.map_or(0, |(seconds, _)| seconds)).or_default().push(name.clone());
             }
             PodChange::None => {}
         }
@@ -250,6 +251,7 @@ fn preview_of(
         let then = unavailable_count(daemon_set, int(report.eligible_then));
         (report.may_be_unavailable_now, report.may_be_unavailable_then) = (now, Some(then));
     }
+    report.evicted = evicted.into_iter().map(|(after_seconds, nodes)| EvictedPods { after_seconds, nodes }).collect();
     report.fits_by_preemption = preempts.into_report();
     report.does_not_fit = does_not_fit.into_report();
     if creates_pods {
@@ -729,6 +731,52 @@ pub(super) mod tests {
         assert_eq!(rows, [(Some("ssd"), 2, 1, 1), (None, 0, 1, 1)]);
     }
 
+    /// A pod that is missing, as in the middle of a rollout, cannot be lost, and its node is still excluded.
+    #[test]
+    fn a_node_loses_only_a_pod_that_it_has() {
+        let selector = json!({"nodeSelector": {"zone": "z1"}});
+        let missing = live().node("d", json!({"metadata": {"labels": {"disk": "ssd"}}})).finish();
+        let report = what_if(&missing, &proposed(selector));
+        let nodes: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.change)).collect();
+        use PodChange::{Excluded, Gains, Keeps, Loses};
+        assert_eq!(nodes, [("a", Keeps), ("b", Loses), ("c", Gains), ("d", Excluded)]);
+        assert_eq!(report.loses[0].nodes, ["b", "d"]);
+        let advice = |node: usize| report.nodes[node].reason.as_ref().unwrap().fix.advice.clone();
+        assert_eq!([advice(1).contains("keep its pod"), advice(3).contains("run a pod")], [true, true]);
+    }
+
+    /// The nodes may have different taints.
+    #[test]
+    fn pods_that_are_evicted_after_different_times_are_told_apart() {
+        let tainted = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});
+        let tolerated =
+            |key: &str, seconds: i64| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let template = json!({"tolerations": [tolerated("x", 300), tolerated("y", 30)]});
+        let snapshot = world().node("a", tainted("x")).node("b", tainted("y")).node("c", tainted("x")).finish();
+        let report = what_if(&snapshot, &proposed(template));
+        let evicted: Vec<_> = report.evicted.iter().map(|one| (one.after_seconds, one.nodes.join(""))).collect();
+        assert_eq!(evicted, [(30, "b".to_owned()), (300, "ac".to_owned())]);
+    }
+
+    /// OpenShift and the plugin PodNodeSelector add it to every pod of the namespace.
+    #[test]
+    fn the_node_selector_of_the_namespace_decides_where_a_pod_fits() {
+        for (annotation, fits) in [
+            (json!({}), [true, true]),
+            (json!({"openshift.io/node-selector": "pool=a"}), [true, false]),
+            (json!({"scheduler.alpha.kubernetes.io/node-selector": "pool=a"}), [true, false]),
+            (json!({"openshift.io/node-selector": ""}), [true, true]),
+        ] {
+            let node = |pool: &str| json!({"metadata": {"labels": {"pool": pool}}});
+            let mut snapshot = world().node("a", node("a")).node("b", node("b")).finish();
+            let namespace = json!({"metadata": {"name": "default", "annotations": annotation}});
+            snapshot.namespaces.push(serde_json::from_value(namespace).unwrap());
+            let report = what_if(&snapshot, &proposed(json!({"containers": asking("1")})));
+            let found: Vec<_> = report.nodes.iter().map(|node| node.fits).collect();
+            assert_eq!(found, fits.map(Some), "{annotation}");
+        }
+    }
+
     #[test]
     fn a_name_that_is_not_live_only_gains() {
         let mut proposed = proposed(json!({}));
@@ -983,7 +1031,7 @@ pub(super) mod tests {
             let one = changed(template, edit);
             let lost = one.loses.iter().flat_map(|group| &group.nodes).filter(|node| !one.stays.contains(node));
             let lost: Vec<&str> = lost.map(String::as_str).collect();
-            let evicted = one.evicted.as_ref().map(|evicted| format!("{}s", evicted.after_seconds));
+            let evicted = one.evicted.first().map(|evicted| format!("{}s", evicted.after_seconds));
             let evicted = evicted.unwrap_or_default();
             [one.keeps.join(""), one.gains.join(""), lost.join(""), one.stays.join(""), evicted].join("/")
         };
@@ -1013,7 +1061,7 @@ pub(super) mod tests {
         for (template, evicts) in [(json!({}), true), (tolerating(60), false)] {
             let snapshot = world().template(template).node("n", tainted.clone()).finish();
             let report = what_if(&snapshot, &proposed(tolerating(30)));
-            let evicted = report.evicted.as_ref().map(|evicted| (evicted.after_seconds, evicted.nodes.len()));
+            let evicted = report.evicted.first().map(|evicted| (evicted.after_seconds, evicted.nodes.len()));
             assert_eq!(evicted, evicts.then_some((30, 1)));
             assert_eq!(report.gains.len(), 0);
         }

@@ -12,7 +12,7 @@ use crate::report::count_and;
 use crate::report::coverage::ReasonGroup;
 use crate::report::plan::WarningCode;
 use crate::report::preview::{
-    ChangesBy, ChangesByRow, DaemonSetPreview, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
+    ChangesBy, ChangesByRow, DaemonSetPreview, EvictedPods, NodeChange, PodChange, Preview, PreviewReport, nodes_of,
 };
 
 /// The details below the headline of a DaemonSet.
@@ -117,7 +117,8 @@ fn of_nodes(report: &PreviewReport, page: &mut Page<'_>) {
 
 fn is_changed(one: &DaemonSetPreview) -> bool {
     let DaemonSetPreview { gains, loses, does_not_fit, does_not_start, evicted, .. } = one;
-    !(gains.is_empty() && loses.is_empty() && does_not_fit.is_empty() && does_not_start.is_empty()) || evicted.is_some()
+    !(gains.is_empty() && loses.is_empty() && does_not_fit.is_empty() && does_not_start.is_empty())
+        || !evicted.is_empty()
 }
 
 fn why(one: &DaemonSetPreview) -> String {
@@ -126,13 +127,12 @@ fn why(one: &DaemonSetPreview) -> String {
     let lost = one.loses.iter().filter(is_gone).map(|group| group.message.clone());
     let unfit = one.does_not_fit.iter().map(|group| format!("{} without room: {}", group.count, group.message));
     let refused = one.does_not_start.iter().map(|group| format!("{} would not start: {}", group.count, group.message));
-    evictions(one).into_iter().chain(lost).chain(unfit).chain(refused).collect::<Vec<_>>().join("; ")
+    one.evicted.iter().map(eviction).chain(lost).chain(unfit).chain(refused).collect::<Vec<_>>().join("; ")
 }
 
-fn evictions(one: &DaemonSetPreview) -> Option<String> {
-    let evicted = one.evicted.as_ref()?;
+fn eviction(evicted: &EvictedPods) -> String {
     let (nodes, seconds) = (count(evicted.nodes.len(), "node"), evicted.after_seconds);
-    Some(format!("evicted from {nodes} every {seconds}s and created again: tolerated for that long only"))
+    format!("evicted from {nodes} every {seconds}s and created again: tolerated for that long only")
 }
 
 /// Returns whether the rollout would come to a standstill.
@@ -225,9 +225,9 @@ fn headline(one: &DaemonSetPreview, report: &PreviewReport, page: &mut Page<'_>)
 fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) {
     // Losses come first: nothing else does as much harm.
     groups("LOSES", &one.loses, page);
-    if let Some(evicted) = &one.evicted {
+    for evicted in &one.evicted {
         row("EVICTED", &evicted.nodes, style::problem, page);
-        evictions(one).iter().for_each(|line| page.hanging(["    "; 2], line, style::plain));
+        page.hanging(["    "; 2], &eviction(evicted), style::plain);
     }
     row("GAINS", &one.gains, style::healthy, page);
     // Each node is in one row.
@@ -248,7 +248,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
         PodChange::Gains | PodChange::Keeps => node.fits.is_none(),
         // If the nodes change, it was not checked whether it fits.
         PodChange::Missing => node.fits.is_none() && !changes_nodes,
-        PodChange::Evicted | PodChange::Loses | PodChange::Stays | PodChange::None => false,
+        PodChange::Evicted | PodChange::Loses | PodChange::Excluded | PodChange::Stays | PodChange::None => false,
     };
     let unknown: Vec<String> = one.nodes.iter().filter(is_unknown).map(|node| node.name.clone()).collect();
     if unknown.is_empty() || !one.does_not_fit.is_empty() {
@@ -274,6 +274,7 @@ fn all_groups(one: &DaemonSetPreview, changes_nodes: bool, page: &mut Page<'_>) 
 fn one_node(one: &DaemonSetPreview, node: &NodeChange, page: &mut Page<'_>) {
     let verb = match node.change {
         PodChange::Loses => "would lose its pod of",
+        PodChange::Excluded => "would no longer get a pod of",
         PodChange::Stays => "would keep its pod until it is gone, and get no other one of",
         PodChange::Evicted => "would evict again and again its pod of",
         PodChange::Gains => "would gain a pod of",
@@ -317,6 +318,7 @@ fn rows(nodes: &[NodeChange], page: &mut Page<'_>) {
 fn change(change: PodChange) -> String {
     match change {
         PodChange::Loses => style::problem("loses".to_owned()),
+        PodChange::Excluded => style::problem("excluded".to_owned()),
         PodChange::Stays => style::problem("stays".to_owned()),
         PodChange::Evicted => style::problem("evicted".to_owned()),
         PodChange::Gains => style::healthy("gains".to_owned()),

@@ -39,7 +39,7 @@ impl PreviewReport {
             let harms = |warning: &Warning| {
                 matches!(warning.code, WarningCode::Blocks | WarningCode::QuotaExceeded | WarningCode::NotRecreated)
             };
-            starts && !one.warnings.iter().any(harms) && one.evicted.is_none() && nodes_of(&one.loses) <= may_lose(one)
+            starts && !one.warnings.iter().any(harms) && one.evicted.is_empty() && nodes_of(&one.loses) <= may_lose(one)
         };
         self.daemon_sets.iter().all(passes) && self.startup_taints.is_empty()
     }
@@ -120,13 +120,13 @@ pub struct DaemonSetPreview {
     pub missing: Vec<String>,
     /// Nodes that would gain a pod that fits and starts, as far as is known, by name.
     pub gains: Vec<String>,
-    /// Nodes that would lose their pod, now or once it is deleted, by reason.
+    /// Nodes that would lose their pod, now or once it is deleted, or no longer get one, by reason.
     pub loses: Vec<ReasonGroup>,
     /// Those of them on which the running pod stays until it is deleted, by name.
     pub stays: Vec<String>,
-    /// Nodes from which the pod would be evicted again and again, because it tolerates a taint only for some time; absent if there are
-    /// none, or the live pod is evicted already.
-    pub evicted: Option<EvictedPods>,
+    /// Nodes from which the pod would be evicted again and again, because it tolerates a taint only for some time, the shortest first;
+    /// without those from which the live pod is evicted already.
+    pub evicted: Vec<EvictedPods>,
     /// Nodes that would run a pod that fits because the scheduler preempts other pods for it.
     pub fits_by_preemption: Vec<ReasonGroup>,
     /// Nodes that would run a pod that does not fit, by reason.
@@ -227,6 +227,8 @@ pub struct PreemptedSome {
 pub enum PodChange {
     /// The node would lose its pod.
     Loses,
+    /// The node would no longer get a pod; none runs there now, as far as is known.
+    Excluded,
     /// The pod would stay, but would not be recreated once it is gone.
     Stays,
     /// The pod would be evicted again and again.

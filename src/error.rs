@@ -44,6 +44,8 @@ pub struct CommandError {
     pub hints: Vec<Fix>,
     /// Whether the message is printed without the prefix `error: `, like kubectl's output of server messages.
     pub stands_alone: bool,
+    /// Whether the command has changed nothing, which is the first hint.
+    pub(crate) is_unchanged: bool,
 }
 
 impl CommandError {
@@ -56,7 +58,14 @@ impl CommandError {
             also: Vec::new(),
             hints: Vec::new(),
             stands_alone: false,
+            is_unchanged: false,
         }
+    }
+
+    /// Notes that nothing was changed.
+    #[must_use]
+    pub(crate) fn unchanged(self) -> Self {
+        CommandError { is_unchanged: true, ..self }
     }
 
     /// Creates an error about the arguments, with exit code 2.
@@ -89,6 +98,12 @@ impl CommandError {
     pub(crate) fn printed(&self) -> String {
         let prefix = if self.stands_alone { "" } else { "error: " };
         format!("{prefix}{self}")
+    }
+
+    /// Returns all hints.
+    pub(crate) fn all_hints(&self) -> Vec<Fix> {
+        let unchanged = self.is_unchanged.then(|| "nothing was changed".into());
+        unchanged.into_iter().chain(self.hints.iter().cloned()).collect()
     }
 
     /// Adds what to do next.

@@ -46,7 +46,7 @@ pub(super) async fn held_at(
     let tried = interrupt.unless_requested(try_hold(live, step, before, repeat));
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
-    let tried = tried.ok_or_else(|| interrupted().hint("nothing was changed"))??;
+    let tried = tried.ok_or_else(|| interrupted().unchanged())??;
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 
@@ -124,14 +124,14 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
                      controller would replace all pods"
                 );
-                Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
+                Err(CommandError::new(message).unchanged().hint(who_keeps()))
             }
             Application::Kept(Kept::Annotation(key), _) => {
                 let message = format!(
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy drops or changes annotation {key}, \
                      by which the rollout is continued and the strategy is restored"
                 );
-                Err(CommandError::new(message).hint("nothing was changed").hint(who_keeps()))
+                Err(CommandError::new(message).unchanged().hint(who_keeps()))
             }
             // The plan decides what this means.
             Application::Kept(Kept::Template, tried) => Ok(tried),

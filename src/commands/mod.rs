@@ -361,7 +361,7 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
 /// Returns an error as a JSON document on one line.
 fn document(error: &CommandError, view: &View) -> String {
     let message = error.lines(ToString::to_string);
-    let hints = error.hints.iter().cloned().map(Fix::with_choice_in_words).collect();
+    let hints = error.all_hints().into_iter().map(Fix::with_choice_in_words).collect();
     let mut report = ErrorReport { message, hints, exit_code: error.exit as u8 };
     let mut text = Vec::new();
     let _ = output::print_json_line(&mut report, view, &mut text);
@@ -376,7 +376,7 @@ fn print_error(error: &CommandError, as_json: bool, view: &View, io: &mut Io<'_>
     // If standard error is closed, too, there is nowhere to report it.
     let text = match as_json {
         true => document(error, view),
-        false => view.text(|page| render::error::write(&error.lines(CommandError::printed), &error.hints, page)),
+        false => view.text(|page| render::error::write(&error.lines(CommandError::printed), &error.all_hints(), page)),
     };
     let _ = io.err.write_all(text.as_bytes());
     error.exit

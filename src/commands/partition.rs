@@ -37,6 +37,7 @@ use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::model::stages::Stratum;
 use crate::model::template::Template;
 use crate::render;
+use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{GateFailure, PartitionReport, PartitionStage, StageState};
@@ -86,6 +87,8 @@ struct Passed {
     stage: Stage,
     written: Option<DaemonSet>,
     staging: Staging,
+    /// How many nodes have the revision.
+    updated: i64,
     /// The command that continues the rollout.
     again: Option<Command>,
     /// Whether the next stage has found that this client no longer holds the DaemonSet.
@@ -98,11 +101,14 @@ impl Passed {
     fn not_followed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Error(error) if !self.is_lost.get() => {
+                // The next stage alone has changed nothing.
+                let done = error.is_unchanged.then(|| format!("the stages before have updated {}", nodes(self.updated)));
                 let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
                 let exit = if is_error { Exit::NotObserved } else { error.exit };
                 let says_how = error.hints.iter().any(|hint| hint.command.is_some());
                 let again = self.again.clone().filter(|_| !says_how).map(|again| Fix::new("to continue", again));
-                again.into_iter().fold(CommandError { exit, ..error }, CommandError::hint).into()
+                let error = CommandError { exit, is_unchanged: false, ..error };
+                done.into_iter().map(Fix::from).chain(again).fold(error, CommandError::hint).into()
             }
             failure => failure,
         }
@@ -408,10 +414,12 @@ impl Order<'_> {
             undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
         }
         let again = Continued::of_run(&run.report, request).again();
+        let updated = run.report.outcome.updated;
         let passed = followed.map(|staging| Passed {
             stage: run.stage,
             written: run.written,
             staging,
+            updated,
             again,
             is_lost: Cell::new(false),
         });
@@ -424,7 +432,7 @@ impl Order<'_> {
         if show_progress(asked, &self.session.progress, io).await == Some(false) {
             let verb = if evict { "evict" } else { "delete" };
             let message = format!("you may not {verb} pods in namespace {namespace:?}, so none can be replaced");
-            return Err(CommandError::new(message).hint("nothing was changed"));
+            return Err(CommandError::new(message).unchanged());
         }
         Ok(())
     }
@@ -556,14 +564,15 @@ fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     let may_pass = of_server(&error).is_some_and(|error| error.is_transient() || error.is_unauthorized());
     let exit = match error.exit {
         Exit::No => return error.into(),
-        Exit::Interrupted if !error.hints.is_empty() => return error.into(),
+        Exit::Interrupted if !error.hints.is_empty() && !error.is_unchanged => return error.into(),
         // It is refused, or somebody has changed the DaemonSet, who would have to do so again and again.
         Exit::Error if !may_pass => Exit::No,
         Exit::Error | Exit::TimedOut | Exit::OutcomeUnknown => Exit::NotObserved,
         exit => exit,
     };
     let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
-    CommandError { exit, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
+    // The stage that is taken back has.
+    CommandError { exit, is_unchanged: false, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
 }
 
 /// Returns the request that takes the stages of another one back to a revision, in the same way, whatever has become of the annotations.
@@ -572,6 +581,10 @@ fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> Stag
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let StageRequest { delete_surge_pods, max_unavailable, evict, .. } = *request;
     StageRequest { delete_surge_pods, max_unavailable, evict, ..undo }
+}
+
+fn nodes(number: i64) -> String {
+    count(usize::try_from(number).unwrap_or(0), "node")
 }
 
 /// Returns the stages that follow one that is complete.

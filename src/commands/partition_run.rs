@@ -717,10 +717,10 @@ impl<'a> Run<'a> {
 
     /// Makes the error of a run that is interrupted.
     pub(super) fn interrupted(&self) -> CommandError {
+        if self.report.outcome.stage == PartitionStage::Planned {
+            return interrupted().unchanged();
+        }
         interrupted().hint(match self.before.flavor() {
-            _ if self.report.outcome.stage == PartitionStage::Planned => {
-                "no pod was deleted, and the DaemonSet was not changed".into()
-            }
             Flavor::Apps => self.repeat().after("the update strategy stays suspended"),
             Flavor::Advanced => "the partition is set, and the controller continues".into(),
         })

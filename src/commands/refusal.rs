@@ -135,7 +135,8 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 some_of(&unavailable, LINE)
             );
             CommandError::new(message)
-                .hint("nothing was changed; the stage can begin once they have an available pod, or are removed from the cluster")
+                .unchanged()
+                .hint("the stage can begin once they have an available pod, or are removed from the cluster")
                 .hint(format!(
                     "to update the others meanwhile, add --max-unavailable {enough}, which does not count nodes whose old pod was \
                      unavailable before this run"
@@ -296,9 +297,10 @@ pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -
     let error = CommandError::new(message);
     let error = match is_held {
         true => error
-            .hint("nothing was changed; the update strategy stays suspended")
+            .unchanged()
+            .hint("the update strategy stays suspended")
             .hint(Fix::new("to see how far the rollout is, and how to continue", name.command(Subcommand::Status))),
-        false => error.hint("nothing was changed"),
+        false => error.unchanged(),
     };
     let error = match undo {
         None if is_held && !lacks_template => error.hint(

@@ -17,14 +17,13 @@ use crate::cluster::live::Watch;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::hold::{Hold, RUN_BY};
+use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::{Plan, PodRef, Step};
 use crate::render;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal, template};
@@ -324,7 +323,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Creates an event on the DaemonSet, so that others see who holds it and how to continue. It may be forbidden.
+    /// Creates an event on the DaemonSet, so that others see who holds it. It may be forbidden.
     pub(super) async fn tell(&self, io: &Io<'_>, reason: &str, type_: &str, message: &str) {
         let name = &self.report.daemon_set;
         // Without a user, the field manager and the run are what the DaemonSet's managedFields and annotation say, too.
@@ -332,15 +331,13 @@ impl<'a> Run<'a> {
         let who = io.variable("USER").or_else(|| io.variable("LOGNAME")).map_or_else(by_run, str::to_owned);
         let host = io.variable("HOSTNAME").map(|host| format!("@{host}")).unwrap_or_default();
         let time = self.clock.now();
-        let status = name.command(Subcommand::Status);
-        let text = format!("{message}{RUN_BY}{who}{host}; {status} shows how to continue)");
         let at = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"namespace": name.namespace, "name": format!("{}.{:x}", name.name, time.as_nanosecond())},
             "involvedObject": {"apiVersion": name.api_version, "kind": "DaemonSet", "namespace": name.namespace,
                 "name": name.name, "uid": self.stage.uid},
-            "reason": reason, "message": text, "type": type_, "count": 1,
+            "reason": reason, "message": message, "type": type_, "count": 1,
             "firstTimestamp": at, "lastTimestamp": at,
             "source": {"component": COMPONENT}, "reportingComponent": COMPONENT, "reportingInstance": format!("{who}{host}"),
         });

@@ -135,13 +135,12 @@ impl<'a> Run<'a> {
             }
             Ended::Stopped(failures) => {
                 self.report.outcome.stage = PartitionStage::Stopped;
-                let (reason, begins) = STOPPED;
                 let message = failures.first().map(|failure| match &failure.node {
-                    Some(node) => format!("{begins}{node}: {}", failure.message),
-                    None => format!("{begins}{}", failure.message),
+                    Some(node) => format!("{node}: {}", failure.message),
+                    None => failure.message.clone(),
                 });
                 self.report.outcome.failures = failures;
-                self.tell(io, reason, "Warning", &message.unwrap_or_default()).await;
+                self.tell(io, STOPPED, "Warning", &message.unwrap_or_default()).await;
                 Ok(Exit::No)
             }
             Ended::Lost(loss) => Err(self.lost_after_look(loss, &mut watch, io).await),

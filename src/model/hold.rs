@@ -10,11 +10,8 @@ use super::names::is_label_key;
 use super::selector::LabelSelector;
 use super::stages::{Stages, Stratum};
 
-/// The reason of the event in which a run of `partition` says why it stops, and how its message begins.
-pub const STOPPED: (&str, &str) = ("PartitionStopped", "Stopped: ");
-
-/// What follows the message of an event of a run: who has run it, and how others find out how to continue.
-pub const RUN_BY: &str = " (by ";
+/// The reason of the event whose message says why a run of `partition` has stopped.
+pub const STOPPED: &str = "PartitionStopped";
 
 /// The annotation that stores the update strategy from before the hold, in JSON.
 pub const ORIGINAL_STRATEGY_ANNOTATION: &str = "kubectl-ds/original-update-strategy";

@@ -1,6 +1,6 @@
 //! What a pause or a partition holds, and what has slipped through.
 
-use crate::model::hold::{Hold, RUN_BY, STOPPED};
+use crate::model::hold::{Hold, STOPPED};
 use crate::report::rollout_status::{RolloutHold, RunStop};
 use crate::rollout::partition::kept;
 use crate::rollout::partition::staging::held_stages;
@@ -23,15 +23,13 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
 
 /// Returns why the last run of `partition` has stopped, unless pods were replaced since.
 fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
-    let (reason, begins) = STOPPED;
     let events = situation.index.events_about("DaemonSet", &situation.daemon_set.metadata);
-    let event = events.into_iter().find(|event| event.reason == reason).filter(|_| hold.is_in_force)?;
+    let event = events.into_iter().find(|event| event.reason == STOPPED).filter(|_| hold.is_in_force)?;
     let at = event.last_seen()?;
     let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     // The times of events have a resolution of seconds.
     let is_last = hold.since.max(replaced).is_none_or(|changed| at.as_second() >= changed.as_second());
-    let message = event.message.rsplit_once(RUN_BY).map_or(event.message.as_str(), |(message, _)| message);
-    is_last.then(|| RunStop { at, message: message.trim_start_matches(begins).to_owned() })
+    is_last.then(|| RunStop { at, message: event.message.clone() })
 }
 
 /// Returns whether a stage of all nodes with `--verify` ended before it restored the strategy, for example because the command
@@ -65,7 +63,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
-    use crate::model::hold::{RUN_BY, STOPPED, StageFlags};
+    use crate::model::hold::{STOPPED, StageFlags};
     use crate::report::rollout_status::{RolloutStatus, Verdict};
     use crate::rollout::status::rollout_status;
 
@@ -137,9 +135,7 @@ mod tests {
                 json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
             let pod = json!({"metadata": {"creationTimestamp": format!("2026-03-01T{created}Z")}});
             let world = world().daemon_set(patch).node("n", json!({})).pod("agent-n", "n", pod);
-            let (reason, begins) = STOPPED;
-            let world =
-                world.event("DaemonSet", "agent", reason, &format!("{begins}n: it crashes{RUN_BY}alice)"), at_time);
+            let world = world.event("DaemonSet", "agent", STOPPED, "n: it crashes", at_time);
             let hold = rollout_status(&world.finish(), None).daemon_sets.remove(0).hold.unwrap();
             assert_eq!(hold.stopped.map(|stop| stop.message), is_told.then(|| "n: it crashes".to_owned()));
         }

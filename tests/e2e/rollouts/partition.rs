@@ -444,8 +444,8 @@ fn of_two_clients_the_first_gives_way() {
     assert!(second.contains(&format!("the last run (process {process}), begun ")), "{second}");
     let events = workload.cluster.api.items(&format!("/api/v1/namespaces/{}/events", workload.namespace));
     let finished = events.iter().find(|event| event["reason"] == "PartitionFinished").unwrap();
-    let message = finished["message"].as_str().unwrap();
-    assert!(message.contains("(by kubectl-ds, run ") && !message.contains("unknown"), "{message}");
+    let by = finished["reportingInstance"].as_str().unwrap();
+    assert!(by.starts_with("kubectl-ds, run ") && !by.contains("unknown"), "{by}");
     let (code, error) = end(first);
     assert_eq!(code, Some(1), "{error}");
     // The second one may have finished before the first one looks again.

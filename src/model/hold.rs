@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use super::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
 use super::names::is_label_key;
 use super::selector::LabelSelector;
@@ -44,8 +44,10 @@ const GATES_VERSION: u32 = 1;
 /// A hold of a Kubernetes DaemonSet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hold {
-    /// The update strategy before the hold, as in the API.
+    /// The update strategy before the hold, as in the API, at the pace that the DaemonSet has now.
     pub original: Value,
+    /// The one from before, if its pace was changed during the hold.
+    pub(crate) replaced: Option<UpdateStrategy>,
     /// Whether the original is lost: somebody has edited or removed the annotation.
     pub is_original_lost: bool,
     /// How many pods stay on older revisions; `None` if all are held.
@@ -63,7 +65,8 @@ impl Hold {
     ///
     /// If only the annotation with the original strategy was removed, or was edited so that the API server would reject
     /// it, the original is a rolling update at the pace that the DaemonSet still has: a hold changes only the type.
-    /// Without a pace it was OnDelete, since the API server sets a default pace for every rolling update.
+    /// Without a pace it was OnDelete, since the API server sets a default pace for every rolling update. For the same reason,
+    /// another pace is a change that was made during the hold, and that its end must not take back.
     pub fn of(daemon_set: &DaemonSet) -> Option<Self> {
         let annotation = |key: &str| daemon_set.annotations.get(key).map(String::as_str);
         let is_in_force = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -72,18 +75,27 @@ impl Hold {
             return None;
         }
         let is_removed = original.is_none();
-        let original = original.and_then(|original| serde_json::from_str(original).ok()).filter(is_usable);
+        let original: Option<Value> =
+            original.and_then(|original| serde_json::from_str(original).ok()).filter(is_usable);
+        let (mut live, rolling) = (live_strategy(daemon_set), json!({"type": "RollingUpdate"}));
+        live["type"] = rolling["type"].clone();
+        let has_pace = live["rollingUpdate"].is_object();
+        // The pace was not validated while it was not in force.
+        let is_pace_usable = is_usable(&live);
+        let is_replaced = |original: &&Value| {
+            let differs = RollingUpdate::retained(original) != RollingUpdate::retained(&live);
+            is_in_force && has_pace && is_pace_usable && differs && original["type"] != "OnDelete"
+        };
+        let replaced = original.as_ref().filter(is_replaced).and_then(strategy);
         Some(Hold {
             is_original_lost: original.is_none(),
-            original: original.unwrap_or_else(|| {
-                let mut live = live_strategy(daemon_set);
-                if is_removed && !live["rollingUpdate"].is_object() {
-                    return json!({"type": "OnDelete"});
-                }
-                live["type"] = "RollingUpdate".into();
-                // The pace was not validated while it was not in force.
-                if is_usable(&live) { live } else { json!({"type": "RollingUpdate"}) }
-            }),
+            original: match original {
+                Some(original) if replaced.is_none() => original,
+                None if is_removed && !has_pace => json!({"type": "OnDelete"}),
+                None if !is_pace_usable => rolling,
+                _ => live,
+            },
+            replaced,
             partition: annotation(PARTITION_ANNOTATION).and_then(|partition| partition.parse().ok()),
             flags: annotation(GATES_ANNOTATION).and_then(StageFlags::read),
             since: annotation(HELD_SINCE_ANNOTATION).and_then(|since| since.parse().ok()),
@@ -355,12 +367,40 @@ mod tests {
             });
             Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap().original
         };
-        let kept = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}});
-        assert_eq!(original(&kept.to_string()), kept);
         let live = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}});
         for broken in ["", "{", "null", "[]", "3", r#"{"type": "Recreate"}"#, r#"{"rollingUpdate": {"maxSurge": "x"}}"#]
         {
             assert_eq!(original(broken), live, "{broken}");
+        }
+    }
+
+    /// Somebody has set another pace, which the end of the hold must not take back.
+    #[test]
+    fn a_pace_that_was_changed_during_a_hold_is_the_one_that_is_restored() {
+        let hold = |original: &Value, live: &Value| {
+            let original = original.to_string();
+            let object = json!({
+                "metadata": {"annotations": {ORIGINAL_STRATEGY_ANNOTATION: original}}, "spec": {"updateStrategy": live},
+            });
+            let hold = Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap();
+            (hold.original_strategy().to_string(), hold.replaced.map(|replaced| replaced.to_string()))
+        };
+        let pace = |of: &str, amount: Value| json!({"type": of, "rollingUpdate": {"maxUnavailable": amount}});
+        let (rolling, held) = ("RollingUpdate", "OnDelete");
+        let before = || Some("RollingUpdate 1".to_owned());
+        for (original, live, restored, replaced) in [
+            (pace(rolling, json!(1)), pace(held, json!(1)), "RollingUpdate 1", None),
+            (pace(rolling, json!(1)), pace(held, json!("20%")), "RollingUpdate 20%", before()),
+            // The API server would refuse it, it was removed, or it was set with the type.
+            (pace(rolling, json!(1)), pace(held, json!(-1)), "RollingUpdate 1", None),
+            (pace(rolling, json!(1)), json!({"type": held}), "RollingUpdate 1", None),
+            (pace(rolling, json!(1)), pace(rolling, json!(3)), "RollingUpdate 1", None),
+            // The default pace.
+            (json!({"type": rolling}), pace(held, json!(1)), "RollingUpdate 1", None),
+            (json!({"type": rolling}), pace(held, json!(2)), "RollingUpdate 2", before()),
+            (json!({"type": held}), pace(held, json!(2)), "OnDelete", None),
+        ] {
+            assert_eq!(hold(&original, &live), (restored.to_owned(), replaced), "{original} {live}");
         }
     }
 
@@ -394,7 +434,7 @@ mod tests {
             assert_eq!(hold(&refused, &refused).original, json!({"type": rolling}), "{refused}");
         }
         for accepted in [json!({}), json!({"maxUnavailable": "100%"}), json!({"maxUnavailable": 0, "maxSurge": 3})] {
-            let found = hold(&accepted, &pace);
+            let found = hold(&accepted, &accepted);
             assert_eq!((&found.original["rollingUpdate"], found.is_original_lost), (&accepted, false));
         }
     }

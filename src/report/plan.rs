@@ -272,7 +272,7 @@ pub enum WarningCode {
     Partition,
     /// Pods of an Advanced DaemonSet are updated in place, so their containers do not restart.
     InPlace,
-    /// Somebody has edited the annotation that keeps the original update strategy, so that another one is restored.
+    /// Somebody has changed the pace during a hold, or the annotation with the original strategy, so that another one is restored.
     OriginalStrategyLost,
     /// No old revisions are retained.
     NoHistory,

@@ -296,12 +296,18 @@ pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
 
 /// Warns about a hold whose original update strategy is lost, so that a different one is restored.
 pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
-    let hold = Hold::in_force(daemon_set).filter(|hold| hold.is_original_lost)?;
-    let message = format!(
-        "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is missing, or not an update strategy that the API server accepts, so {} is restored \
-         instead; check it afterwards",
-        hold.original_strategy()
-    );
+    let hold = Hold::in_force(daemon_set)?;
+    let restored = hold.original_strategy();
+    let message = match hold.replaced {
+        Some(replaced) => format!(
+            "the update strategy was changed during the hold: {restored} is restored, instead of {replaced} from before it"
+        ),
+        None if hold.is_original_lost => format!(
+            "the annotation {ORIGINAL_STRATEGY_ANNOTATION} is missing, or not an update strategy that the API server accepts, so {restored} \
+             is restored instead; check it afterwards"
+        ),
+        None => return None,
+    };
     Some(Warning::new(WarningCode::OriginalStrategyLost, message))
 }
 

@@ -115,6 +115,12 @@ impl Hold {
         replaced.is_some() && replaced == current_hash
     }
 
+    /// Returns whether the template was changed after the last stage began, as far as that is known: it is about another one.
+    pub(crate) fn is_of_another_template(&self, daemon_set: &DaemonSet) -> bool {
+        let begun = self.flags.as_ref().and_then(|flags| flags.template_generation);
+        begun.zip(daemon_set.template_generation()).is_some_and(|(begun, present)| begun != present)
+    }
+
     /// Returns when the rollout in several stages has begun that it is about.
     pub(crate) fn rollout_began(&self) -> Option<Timestamp> {
         Some(self.flags.as_ref()?.staged.as_ref()?.began)
@@ -162,6 +168,9 @@ pub struct StageFlags {
     /// The hash of the revision whose template it was to replace; `None` if it rolls out the existing one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_revision: Option<String>,
+    /// The template generation that it rolls out, which the API server increments with each change of the template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_generation: Option<i64>,
     /// The restart time in the template that it rolls out; `None` if it was not started by `restart`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
@@ -284,6 +293,7 @@ mod tests {
             spread_by: Some("example.com/rack".to_owned()),
             max_unavailable: Some("10%".parse().unwrap()),
             replaced_revision: Some("5d4f".to_owned()),
+            template_generation: Some(4),
             restarted_at: Some("2026-11-21T06:00:00Z".to_owned()),
             max_restarts: 2,
             soak_seconds: 90,

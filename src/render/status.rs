@@ -481,7 +481,8 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         1 => "; 1 more node was updated because its pod is new".to_owned(),
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),
     };
-    format!("{what}; {} is suspended{leaked}", hold.original_strategy)
+    let template = if hold.of_another_template { "; the template was changed after the last stage began" } else { "" };
+    format!("{what}; {} is suspended{leaked}{template}", hold.original_strategy)
 }
 
 /// Returns which revision is being rolled out, what it changes, and since when.

@@ -335,6 +335,8 @@ pub enum WarningCode {
     SchedulerDown,
     /// The last run has not completed its stage, and stops if its client still runs.
     OtherRun,
+    /// The template was changed after the last stage began, so that this rolls out another one.
+    AnotherTemplate,
     /// A revision has removed most of the nodes within the last day, and they stay removed.
     NodesRemoved,
     /// Nodes that `partition` skips because of the label `kubectl-ds/skip` get new pods, too.

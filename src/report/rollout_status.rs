@@ -353,6 +353,8 @@ pub struct RolloutHold {
     /// Whether all nodes are updated and the strategy is still suspended by a stage with `--verify`: whether its command has passed is
     /// not known.
     pub unverified: bool,
+    /// Whether the template was changed after the last stage began, so that to continue rolls out another one.
+    pub of_another_template: bool,
     /// The stages of the rollout; absent if it was begun without `--stages`.
     pub staged: Option<HeldStages>,
     /// Why the last run of `partition` has stopped; absent if it did not, if pods were replaced since, or if its event has expired.

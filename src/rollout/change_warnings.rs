@@ -311,6 +311,15 @@ pub(super) fn lost_original(daemon_set: &DaemonSet) -> Option<Warning> {
     Some(Warning::new(WarningCode::OriginalStrategyLost, message))
 }
 
+/// Warns that the template is not the one that the last stage of a hold was about: whoever continues it rolls out another one.
+pub(super) fn another_template(before: &Situation<'_>) -> Option<Warning> {
+    Hold::in_force(before.daemon_set).filter(|hold| hold.is_of_another_template(before.daemon_set))?;
+    let present =
+        before.current.known().map_or_else(String::new, |current| format!(" to revision {}", current.revision));
+    let message = format!("the template was changed{present} after the last stage began, which rolled out another one");
+    Some(Warning::new(WarningCode::AnotherTemplate, message))
+}
+
 /// Returns the tool that decides about the update strategy instead of the user.
 pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
     if let Some(annotation) = KRUISE_ROLLOUTS.into_iter().find(|key| daemon_set.annotations.contains_key(*key)) {

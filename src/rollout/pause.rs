@@ -69,7 +69,9 @@ pub(crate) fn resume(before: &Situation<'_>, force: bool) -> Result<Planned, Vec
     let report = &mut planned.report;
     report.warnings.extend(lost_original(daemon_set));
     report.warnings.extend(replaces_skipped(before).filter(|_| report.needed));
-    report.warnings.splice(0..0, not_rolled_back(before));
+    let another = || change_warnings::another_template(before).filter(|_| report.needed);
+    let wrong_template = not_rolled_back(before).or_else(another);
+    report.warnings.splice(0..0, wrong_template);
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     report.why = match Hold::of(daemon_set) {
         Some(hold) if !hold.is_in_force => {

@@ -19,6 +19,7 @@ pub(crate) fn risks(report: &ChangePlan, after: &DaemonSet) -> Vec<String> {
                 | W::BecomeUnavailable
                 | W::ReplacedRegardless
                 | W::ServerChangesMore
+                | W::AnotherTemplate
         )
     };
     let warnings = report.warnings.iter().filter(|warning| is_risk(warning.code));
@@ -39,8 +40,10 @@ pub(crate) fn risks_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec
     // What is confirmed is the first stage, and the others follow.
     let is_all = report.staged.is_some() || report.update >= report.desired;
     let critical = critical(after, report.desired, allowed).filter(|_| is_all);
-    let at_once = || report.warnings.iter().find(|warning| warning.code == WarningCode::AllAtOnce);
-    lost.into_iter().chain(critical.or_else(|| Some(at_once()?.message.clone()))).collect()
+    let warned = |code| report.warnings.iter().find(|warning| warning.code == code);
+    let message = |code| warned(code).map(|warning| warning.message.clone());
+    let another = message(WarningCode::AnotherTemplate);
+    lost.into_iter().chain(another).chain(critical.or_else(|| message(WarningCode::AllAtOnce))).collect()
 }
 
 /// Returns the sentence that more nodes lose their pods at once than may be unavailable.

@@ -171,12 +171,10 @@ pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
 
 /// Returns the revision to which the last stage of a DaemonSet rolls back, if its template was not changed since.
 pub(crate) fn begun_rollback(before: &Situation<'_>) -> Option<i64> {
-    let flags = Hold::of(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?;
-    let revisions = &before.revisions;
-    // The controller may not have renumbered the current one yet.
-    let left = revisions.all.iter().find(|revision| !revision.is_current)?;
-    let is_there = Some(left.object.hash()) == flags.replaced_revision.as_deref();
-    Some(revisions.current().filter(|_| is_there)?.number())
+    let hold = Hold::of(before.daemon_set)?;
+    let is_there = !hold.lacks_template(before.current_hash()) && !hold.is_of_another_template(before.daemon_set);
+    let is_begun = is_there && hold.flags?.is_undo;
+    Some(before.revisions.current().filter(|_| is_begun)?.number())
 }
 
 /// Explains the choice of a revision.
@@ -486,6 +484,8 @@ mod tests {
             let flags = StageFlags {
                 is_undo,
                 replaced_revision: Some("agent-2".to_owned()),
+                // The DaemonSet has this one until its template is changed.
+                template_generation: Some(if live == "agent:4" { 1 } else { 2 }),
                 progress_deadline_seconds: 600,
                 ..StageFlags::default()
             };

@@ -106,6 +106,7 @@ impl StageRequest {
             max_restarts: self.gates.max_restarts.unwrap_or(0),
             is_undo: self.is_undo(),
             replaced_revision: None,
+            template_generation: None,
             restarted_at: None,
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
@@ -323,7 +324,8 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let mut flags = StageFlags { replaced_revision, restarted_at, ..request.flags(snapshot.now) };
+    let template_generation = daemon_set.template_generation().map(|present| present + i64::from(template.is_some()));
+    let mut flags = StageFlags { replaced_revision, template_generation, restarted_at, ..request.flags(snapshot.now) };
     // Whoever pauses it has looked at what is broken.
     let goes_on = begun.filter(|_| daemon_set.annotations.contains_key(RUN_ANNOTATION));
     if let (Some(staged), Some(began)) = (&mut flags.staged, goes_on.and_then(Hold::rollout_began)) {
@@ -382,6 +384,8 @@ pub(crate) fn plan(
     }
     let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
     warnings.extend(other_run(before, request));
+    let names_none = request.template == NewTemplate::Live;
+    warnings.extend(change_warnings::another_template(before).filter(|_| names_none));
     if !nodes.is_empty() || is_advanced {
         let replacement = Replacement {
             after: situation.daemon_set,
@@ -574,14 +578,12 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     let hold = Hold::in_force(daemon_set)?;
     let stays = hold.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
-    if old <= kept(stays, desired) {
+    // A run stops once the template is changed.
+    if old <= kept(stays, desired) || hold.is_of_another_template(daemon_set) {
         return None;
     }
     let (began, process) = run.trim_end_matches(WAY_BACK).split_once(' ').unwrap_or((run, ""));
     let began: Result<Timestamp, _> = began.parse();
-    if began.as_ref().is_ok_and(|began| is_about_another_template(before, &hold, *began)) {
-        return None;
-    }
     let newest = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     let progressed = newest.max(began.clone().ok());
     // A run stops once a gate does not hold, or without progress.
@@ -607,22 +609,6 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
         ),
     };
     Some(Warning::new(WarningCode::OtherRun, message))
-}
-
-/// Returns whether a template was rolled out since a stage has begun, with which its run stops.
-fn is_about_another_template(before: &Situation<'_>, hold: &Hold, began: Timestamp) -> bool {
-    // What a stage rolls out itself is the revision that follows the one that it replaces.
-    let replaced = hold.flags.as_ref().and_then(|flags| flags.replaced_revision.as_deref());
-    let all = &before.revisions.all;
-    if let Some(replaced) = all.iter().find(|revision| Some(revision.object.hash()) == replaced) {
-        let newer = all.iter().filter(|revision| revision.number() > replaced.number()).count();
-        if newer > 1 || (newer == 0 && before.revisions.current().is_some()) {
-            return true;
-        }
-    }
-    let own = hold.flags.as_ref().filter(|flags| flags.replaced_revision.is_some() || flags.restarted_at.is_some());
-    let at_most = if own.is_some() { 120 } else { 5 };
-    before.rolled_out_at().is_some_and(|at| seconds_between(began, at) > at_most)
 }
 
 /// Warns that a stage stops at pods that fail already, if the new ones fare no better; the rules have put them first.
@@ -702,6 +688,7 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
+    use crate::report::partition::PartitionReport;
     use crate::report::plan::WarningCode;
     use crate::rollout::situation::Situation;
 
@@ -1284,10 +1271,65 @@ mod tests {
         assert_eq!(told_by(&request_of_image(0), "1", &run).len(), 1);
         assert_eq!(told("1", "run 1"), [""; 0]);
         assert_eq!(told("1", "run"), [""; 0], "it takes back its own stage");
-        // The template is neither what it was about nor what follows that.
-        let of_replaced =
-            |hash: &str| StageFlags { replaced_revision: Some(hash.to_owned()), ..gates() }.to_annotation();
-        assert_eq!(told_of(&request(0), "1", &run, &of_replaced("hash1")).len(), 1);
-        assert_eq!(told_of(&request(0), "1", &run, &of_replaced("hash2")), [""; 0]);
+        // It stops once the template is not what it was about.
+        let of_generation =
+            |generation| StageFlags { template_generation: Some(generation), ..gates() }.to_annotation();
+        assert_eq!(told_of(&request(0), "1", &run, &of_generation(2)).len(), 1);
+        assert_eq!(told_of(&request(0), "1", &run, &of_generation(1)), [""; 0]);
+    }
+
+    /// Somebody else has changed the template, or taken it back, while it was held.
+    #[test]
+    fn whoever_continues_a_stage_learns_that_it_is_about_another_template() {
+        let begun = |request: &StageRequest| {
+            let before = rolling(&json!({})).finish();
+            let index = Index::new(&before);
+            let situation = Situation::new(&index, &before.daemon_sets[0]);
+            let planned = plan(&situation, request, None).unwrap();
+            planned.plan.applied_to(&situation.daemon_set.object).unwrap()
+        };
+        // As the API server increments it.
+        let continued = |begun: &Value, generation: &str, request: &StageRequest| {
+            let metadata = json!({"annotations": {"deprecated.daemonset.template.generation": generation}});
+            let world = rolling(&json!({})).daemon_set(begun.clone()).daemon_set(json!({"metadata": metadata}));
+            let report = planned(world, request).unwrap().report;
+            let warnings = report.warnings.iter().map(|warning| warning.code);
+            let is_told = warnings.clone().any(|code| code == WarningCode::AnotherTemplate);
+            assert_eq!(is_told, report.warnings.iter().any(|it| risks_of(&report).contains(&it.message)), "{report:?}");
+            is_told
+        };
+        let (live, new) = (begun(&request(3)), begun(&request_of_image(3)));
+        for (begun, generation, request, is_told) in [
+            (&live, "2", request(0), false),
+            (&live, "3", request(0), true),
+            (&live, "3", request(3), true),
+            (&new, "3", request(0), false),
+            (&new, "4", request(0), true),
+            // It was never written.
+            (&new, "2", request(0), true),
+            // They name a template.
+            (
+                &live,
+                "3",
+                StageRequest { template: NewTemplate::Images(vec![("agent".into(), "agent:4".into())]), ..request(0) },
+                false,
+            ),
+            (&live, "unknown", request(0), false),
+        ] {
+            assert_eq!(continued(begun, generation, &request), is_told, "{generation} {request:?}");
+        }
+        // Once it is continued, it is what the stage is about.
+        let world = || rolling(&json!({})).daemon_set(live.clone());
+        let at = |generation: &str| json!({"metadata": {"annotations": {"deprecated.daemonset.template.generation": generation}}});
+        let changed = world().daemon_set(at("3")).finish();
+        let index = Index::new(&changed);
+        let situation = Situation::new(&index, &changed.daemon_sets[0]);
+        let again = plan(&situation, &request(2), None).unwrap().plan.applied_to(&situation.daemon_set.object).unwrap();
+        assert!(!continued(&again, "3", &request(0)));
+    }
+
+    fn risks_of(report: &PartitionReport) -> Vec<String> {
+        let snapshot = rolling(&json!({})).finish();
+        crate::rollout::risks::risks_of_stage(report, &snapshot.daemon_sets[0])
     }
 }

@@ -14,7 +14,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::rollout::situation::Situation;
-use crate::rollout::undo::{begun_rollback, is_return, unfinished_rollback};
+use crate::rollout::undo::{is_return, unfinished_rollback};
 
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
@@ -254,12 +254,17 @@ pub(in crate::rollout) fn continuation(
         (false, true) => ", with NODES set to its nodes, which are too many to keep",
         (true, true) => ", with VERIFY set to the command of --verify and NODES to its nodes, which are not kept",
     };
-    if hold.lacks_template(situation.current_hash()) {
+    let is_back = hold.lacks_template(situation.current_hash());
+    if is_back || hold.is_of_another_template(situation.daemon_set) {
         let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
         // Only if the stage's template was there before somebody put the old one back.
         let returned = unfinished_rollback(situation).filter(|_| is_return(situation));
         return match (flags.is_undo, returned) {
-            (true, _) => vec![Fix::new("the template is not rolled back; to roll back", undo())],
+            (true, _) if is_back => vec![Fix::new("the template is not rolled back; to roll back", undo())],
+            (true, _) => {
+                let advice = "the template was changed after the rollback began; to roll out the present one";
+                vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))]
+            }
             (false, Some(back)) => {
                 let advice = "the template that the last stage replaced is back; to roll the updated nodes back, too";
                 vec![Fix::new(advice, name.undo(back))]
@@ -270,11 +275,6 @@ pub(in crate::rollout) fn continuation(
                 go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect()
             }
         };
-    }
-    // What a rollback is about is known by the revision that it left.
-    if flags.is_undo && flags.replaced_revision.is_some() && begun_rollback(situation).is_none() {
-        let advice = "the template was changed after the rollback began; to roll out the present one";
-        return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
     }
     let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
     let is_last = flags.is_undo || partition.value() == 0;
@@ -457,9 +457,8 @@ mod tests {
         let gates = |flags: &mut StageFlags| (flags.is_undo, flags.soak_seconds, flags.evict) = (true, 30, true);
         assert_eq!(continued(flags(&gates)), [undo.replace("agent", "--soak 30s agent")]);
         // Somebody has rolled out something else since: nobody has asked to go back to that.
-        let left = |hash: &str| {
-            let hash = Some(hash.to_owned());
-            let flags = flags(&|flags| (flags.is_undo, flags.replaced_revision) = (true, hash.clone()));
+        let left = |generation: i64| {
+            let flags = flags(&|flags| (flags.is_undo, flags.template_generation) = (true, Some(generation)));
             let snapshot = held(&flags).revision("hash1", 1).finish();
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
@@ -467,8 +466,8 @@ mod tests {
             let fixes = continuation(&name_of(situation.daemon_set), &hold, true, Some(1), &situation);
             fixes.into_iter().filter_map(|fix| Some(fix.command?.to_string())).collect::<Vec<_>>()
         };
-        assert_eq!(left("hash1"), ["kubectl ds undo --to-revision 2 -n default agent"]);
-        assert_eq!(left("hash0"), ["kubectl ds partition -n default agent 0"]);
+        assert_eq!(left(2), ["kubectl ds undo --to-revision 2 -n default agent"]);
+        assert_eq!(left(1), ["kubectl ds partition -n default agent 0"]);
         // Somebody has put back the template that the stage was to replace: the updated nodes go back, too.
         let back = |old: &str| {
             let flags = flags(&|flags| flags.replaced_revision = Some("hash2".to_owned()));

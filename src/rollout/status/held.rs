@@ -16,6 +16,7 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         in_force: hold.is_in_force,
         leaked: leaked(situation, &hold),
         unverified: is_unverified(situation, &hold),
+        of_another_template: hold.is_in_force && hold.is_of_another_template(situation.daemon_set),
         staged: held_stages(situation, &hold),
         stopped: stopped(situation, &hold),
     })

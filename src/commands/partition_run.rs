@@ -729,6 +729,7 @@ impl<'a> Run<'a> {
     fn note(&mut self, counts: &StageCounts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
         let outcome = &mut self.report.outcome;
         (outcome.updated, outcome.old) = (int(counts.updated.len()), int(counts.old));
+        outcome.gone.clone_from(&counts.gone);
         self.report.skipped.clone_from(&counts.skipped);
         for happening in happenings {
             let text = match happening {

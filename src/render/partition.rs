@@ -273,6 +273,10 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         );
         page.paragraph(&text, style::in_progress);
     }
+    if !outcome.gone.is_empty() {
+        let text = format!("no longer eligible, or deleted: {}", some_of(&outcome.gone, view.width));
+        page.paragraph(&text, style::in_progress);
+    }
     if outcome.stage == PartitionStage::Finished {
         return;
     }

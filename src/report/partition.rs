@@ -166,6 +166,8 @@ pub struct PartitionOutcome {
     /// The nodes that got a pod of the revision during this run, and not by it, in this order: they are new, or their pod was
     /// deleted or evicted or has failed.
     pub leaked: Vec<String>,
+    /// The nodes of the stage that are no longer eligible, or were deleted.
+    pub gone: Vec<String>,
     /// Why the stage was stopped, or what is wrong although a rollback had no pod left to replace.
     pub failures: Vec<GateFailure>,
     /// How to continue, and how to go back.

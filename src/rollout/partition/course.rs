@@ -15,8 +15,8 @@ pub(crate) struct Course {
     known: Option<BTreeSet<String>>,
     /// The nodes whose new pod is awaited, and since when.
     starting: Vec<(String, Timestamp)>,
-    /// The nodes of the stage that are no longer eligible.
-    excluded: BTreeSet<String>,
+    /// The nodes of the stage that are no longer eligible, or were deleted.
+    gone: BTreeSet<String>,
 }
 
 /// What has happened to a node.
@@ -66,11 +66,17 @@ impl Course {
         for (node, since) in self.starting.extract_if(.., |(node, _)| !counts.in_flight.contains(node)) {
             happenings.push(match counts.updated.contains(&node) {
                 true => Happening::Available(node, now.duration_since(since)),
-                false => Happening::Gone(node),
+                false => {
+                    self.gone.insert(node.clone());
+                    Happening::Gone(node)
+                }
             });
         }
-        let excluded = counts.excluded.iter().filter(|node| self.excluded.insert((*node).clone()));
-        happenings.extend(excluded.cloned().map(Happening::Excluded));
+        let gone = counts.gone.iter().filter(|node| self.gone.insert((*node).clone())).cloned();
+        happenings.extend(gone.map(|node| match counts.excluded.contains(&node) {
+            true => Happening::Excluded(node),
+            false => Happening::Gone(node),
+        }));
         happenings
     }
 }
@@ -117,8 +123,11 @@ mod tests {
     #[test]
     fn a_node_that_is_no_longer_eligible_is_reported_once() {
         let mut course = Course::default();
-        let counts = StageCounts { excluded: vec!["a".to_owned()], ..StageCounts::default() };
-        assert_eq!(course.happenings(&counts, at(0)), [Happening::Excluded("a".to_owned())]);
+        let (kept, deleted) = ("a".to_owned(), "b".to_owned());
+        let gone = vec![kept.clone(), deleted.clone()];
+        let counts = StageCounts { gone, excluded: vec![kept.clone()], ..StageCounts::default() };
+        let happenings = [Happening::Excluded(kept), Happening::Gone(deleted)];
+        assert_eq!(course.happenings(&counts, at(0)), happenings);
         assert_eq!(course.happenings(&counts, at(1)), []);
     }
 

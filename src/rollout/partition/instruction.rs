@@ -129,7 +129,9 @@ pub(crate) struct StageCounts {
     pub(crate) held: usize,
     /// The nodes with a pod of an older revision that are skipped.
     pub(crate) skipped: Vec<String>,
-    /// The nodes of the stage that are no longer eligible and have a pod of an older revision.
+    /// The nodes of the stage that are no longer eligible, or were deleted.
+    pub(crate) gone: Vec<String>,
+    /// Those of them that have a pod of an older revision.
     pub(crate) excluded: Vec<String>,
     /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
@@ -213,6 +215,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         run: String::new(),
         keep,
         nodes: Vec::new(),
+        is_chosen: false,
         empty: Vec::new(),
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
@@ -325,8 +328,8 @@ impl<'v, 'a> StageView<'v, 'a> {
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.situation.eligible().filter(|node| is_skipped(node));
         let updated = self.situation.eligible().filter(|node| node.updated.is_some());
-        let of_stage = self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
-        let excluded = of_stage.filter(|node| !node.eligible && node.object.is_some() && self.is_old(node));
+        let excluded = self.gone().filter_map(|name| self.situation.node(name));
+        let excluded = excluded.filter(|node| node.object.is_some() && self.is_old(node));
         // A pod that this client has deleted may not be seen to end yet.
         let ending = |node: &RolloutNode<'_>| !self.is_old(node) && node.old.is_some_and(Pod::is_ready);
         let Counts { eligible, ready, .. } = self.situation.coverage.counts;
@@ -339,6 +342,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             old: count(&|node| self.is_old(node)),
             held: count(&|node| self.is_old(node) && (node.is_ready() || is_skipped(node))),
             skipped: skipped.map(|node| node.name.to_owned()).collect(),
+            gone: self.gone().cloned().collect(),
             excluded: excluded.map(|node| node.name.to_owned()).collect(),
             in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
         }
@@ -371,17 +375,8 @@ impl<'v, 'a> StageView<'v, 'a> {
         if !failures.is_empty() {
             return Instruction::Stop(failures);
         }
-        if desired == 0 && !stage.replaced_at.is_empty() {
-            let nodes: Vec<&str> = stage.replaced_at.keys().map(String::as_str).collect();
-            let message =
-                format!("no node is eligible any more, also none of those that were updated: {}", named(&nodes));
-            return Instruction::Stop(vec![GateFailure {
-                gate: Gate::Starts,
-                node: None,
-                pod: None,
-                reason: None,
-                message,
-            }]);
+        if let Some(failure) = self.nothing_shown(desired) {
+            return Instruction::Stop(vec![failure]);
         }
         if let Some(failure) = self.old_pods(allowed) {
             return Instruction::Stop(vec![failure]);
@@ -457,6 +452,27 @@ impl<'v, 'a> StageView<'v, 'a> {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
             None => Instruction::Done(Vec::new()),
         }
+    }
+
+    /// Returns the nodes of the stage that are no longer eligible, or were deleted.
+    fn gone(&self) -> impl Iterator<Item = &'v String> {
+        self.stage.nodes.iter().filter(|name| self.situation.node(name).is_none_or(|node| !node.eligible))
+    }
+
+    /// Stops if no node of the stage is left, so that it has shown nothing about the revision: others do not stand for nodes that
+    /// were chosen, unless all are to be updated.
+    fn nothing_shown(&self, desired: usize) -> Option<GateFailure> {
+        let Stage { nodes, keep, is_chosen, .. } = self.stage;
+        let is_needed = *is_chosen && kept(*keep, desired) > 0;
+        let is_shown = || self.situation.eligible().any(|node| node.updated.is_some());
+        let is_gone = !nodes.is_empty() && self.gone().count() == nodes.len() && (is_needed || !is_shown());
+        is_gone.then(|| GateFailure {
+            gate: Gate::Starts,
+            node: None,
+            pod: None,
+            reason: None,
+            message: format!("no node of the stage is left: {} no longer eligible, or deleted", are(nodes)),
+        })
     }
 
     fn min_ready(&self) -> SignedDuration {
@@ -623,6 +639,10 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn late_after(&self, message: &str) -> GateFailure {
         late_after(self.stage.gates.progress_deadline.saturating_add(self.min_ready()), message)
     }
+}
+
+fn are(nodes: &[String]) -> String {
+    format!("{} {}", named(nodes), if nodes.len() == 1 { "is" } else { "are" })
 }
 
 fn used_up(nodes: &[String], allowed: usize) -> String {

@@ -48,6 +48,8 @@ pub(crate) struct Stage {
     pub(crate) keep: IntOrPercent,
     /// The nodes that may be updated, in this order. No pod on another node is deleted, but for the empty ones.
     pub(crate) nodes: Vec<String>,
+    /// Whether they were chosen by name or by labels.
+    pub(crate) is_chosen: bool,
     /// The nodes without a pod of an older revision when a stage was planned that keeps none: what the controller creates there, or
     /// another client replaces, before the new template is written is of an older revision, and is replaced, too.
     pub(crate) empty: Vec<String>,

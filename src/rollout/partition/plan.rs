@@ -436,6 +436,7 @@ pub(crate) fn plan(
         run: request.run.clone(),
         keep,
         nodes: nodes.clone(),
+        is_chosen,
         empty: empty.map(name).collect(),
         max_unavailable,
         excused,

@@ -177,13 +177,18 @@ fn skip_node(failures: &[GateFailure]) -> Option<Fix> {
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to: Option<i64>) -> Vec<Fix> {
-    let continued = Continued::of_run(report, request);
+    let mut continued = Continued::of_run(report, request);
+    // A node that is gone would be refused; without any, the stage would be one of all nodes.
+    let is_left = |node: &String| !report.outcome.gone.contains(node);
+    let is_any_left = request.nodes.is_empty() || request.nodes.iter().any(is_left);
+    continued.flags.nodes.retain(is_left);
     let name = &report.daemon_set;
     let mut fixes = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
         PartitionStage::Begun | PartitionStage::Stopped => {
-            continued.again().map(|again| Fix::new("to continue", again)).into_iter().collect()
+            let again = continued.again().filter(|_| is_any_left);
+            again.map(|again| Fix::new("to continue", again)).into_iter().collect()
         }
     };
     // Nothing of an Advanced DaemonSet is suspended.

@@ -14,6 +14,8 @@ use crate::rollout::partition::Stage;
 use crate::rollout::partition::instruction::{
     Instruction, Look, Loss, Waiting, broken_nodes, down_before, loss, next_instruction,
 };
+use crate::rollout::partition::plan::{Amount, StageRequest};
+use crate::rollout::partition::template::NewTemplate;
 
 /// Gives every node an available pod of the old revision.
 fn all_old(model: &mut Model) {
@@ -551,7 +553,66 @@ fn a_stage_whose_nodes_are_all_excluded_is_not_complete() {
         node.spec.taints = vec![serde_json::from_value(json!({"key": "moved", "effect": "NoExecute"})).unwrap()];
     }
     let Instruction::Stop(failures) = next_instruction(&snapshot, &client.stage).step else { panic!("it goes on") };
-    assert!(failures[0].message.starts_with("no node is eligible any more"), "{failures:?}");
+    assert!(failures[0].message.starts_with("no node of the stage is left"), "{failures:?}");
+}
+
+/// The others say nothing about the nodes that were chosen, and none of them has the revision if the stage was the first one.
+#[test]
+fn a_stage_is_not_complete_without_its_nodes() {
+    const NAMES: [&str; 3] = ["node-001", "node-003", "node-005"];
+    for (chosen, keep, updated, gone, is_complete) in [
+        // Chosen by name.
+        (&NAMES[..2], 2, 0, &NAMES[..2], false),
+        (&NAMES[..2], 2, 1, &NAMES[..2], false),
+        (&NAMES[..2], 2, 0, &NAMES[..1], true),
+        (&NAMES[..3], 0, 1, &NAMES[..3], true),
+        // By the plan.
+        (&[], 3, 0, &NAMES[..1], false),
+        (&[], 3, 1, &NAMES[..1], true),
+        (&[], 3, 0, &[], true),
+    ] {
+        for is_deleted in [true, false] {
+            let mut model = Model::new(5, 4, &json!(1), Faults::default());
+            all_old(&mut model);
+            model.nodes.iter_mut().for_each(|node| node.zone = 0);
+            if updated > 0 {
+                // Until now, it was kept.
+                model.add_node();
+                let pod = model.pod(NEW, Some(0));
+                model.nodes.last_mut().unwrap().pods.push(pod);
+            }
+            let mut request =
+                StageRequest::new(Amount::Keep(IntOrPercent::Int(keep)), NewTemplate::Live, "run".to_owned());
+            request.nodes = chosen.iter().map(|&name| name.to_owned()).collect();
+            if chosen.len() == 3 {
+                model.nodes.remove(3);
+            }
+            let (mut client, _) = Client::request(&mut model, &request).unwrap();
+            let look = |model: &Model, client: &Client| {
+                let mut snapshot = model.snapshot();
+                let moved = json!({"key": "moved", "effect": "NoExecute"});
+                for node in snapshot.nodes.iter_mut().filter(|node| gone.contains(&&*node.metadata.name)) {
+                    node.spec.taints = vec![serde_json::from_value(moved.clone()).unwrap()];
+                }
+                snapshot.pods.retain(|pod| !gone.contains(&&*pod.spec.node_name));
+                snapshot.nodes.retain(|node| !is_deleted || !gone.contains(&&*node.metadata.name));
+                next_instruction(&snapshot, &client.stage)
+            };
+            let Look { mut step, counts } = look(&model, &client);
+            assert_eq!(counts.gone, gone, "{chosen:?} {gone:?}");
+            for _ in 0..30 {
+                if let Instruction::Replace { node, .. } = &step {
+                    let pod = model.pod(NEW, Some(model.now));
+                    model.nodes.iter_mut().find(|other| other.name == *node).unwrap().pods = vec![pod];
+                }
+                model.now += 5;
+                client.stage.last_progress = timestamp(model.now);
+                step = look(&model, &client).step;
+            }
+            assert_eq!(matches!(step, Instruction::Done(_)), is_complete, "{chosen:?} {updated} {gone:?} {step:?}");
+            assert_eq!(matches!(step, Instruction::Stop(_)), !is_complete, "{chosen:?} {updated} {gone:?} {step:?}");
+        }
+    }
 }
 
 /// Whoever labels a node takes the blame off the revision.

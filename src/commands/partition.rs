@@ -306,15 +306,24 @@ impl Order<'_> {
         let PlannedStage { stage: Stage { hash, nodes, .. }, report, .. } = &mut planned;
         let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
         report.incomplete.extend((!dry_run && is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
-        let PlannedStage { plan, stage, mut report } = planned;
+        let PlannedStage { plan, stage, later, mut report } = planned;
         report.warnings.splice(0..0, doubts.iter().cloned());
-        let new_pods = {
+        let daemon_set = only_one(&snapshot, &named.name)?;
+        let new_pods = |nodes: &[String]| {
             let index = Index::new(&snapshot);
-            NewPods::of(&Facts::new(&index, only_one(&snapshot, &named.name)?), &stage.template, Some(&stage.nodes))
+            NewPods::of(&Facts::new(&index, daemon_set), &stage.template, Some(nodes))
         };
-        let (no_room, unread) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
+        let (no_room, unread) = Box::pin(session.room(&new_pods(&stage.nodes), &snapshot, io)).await;
         report.warnings.extend(no_room);
         report.incomplete.extend(unread);
+        for (stage, nodes) in later.iter().filter(|_| earlier.is_none()) {
+            // What waits for room now may have found it by then.
+            let mut new_pods = new_pods(nodes);
+            new_pods.vacated.clear();
+            let (no_room, _) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
+            let in_stage = |it: Warning| Warning { message: format!("in stage {stage}, {}", it.message), ..it };
+            report.warnings.extend(no_room.into_iter().map(in_stage));
+        }
         report.outcome.server_warnings = session.server_warnings();
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {

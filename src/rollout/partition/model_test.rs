@@ -312,7 +312,7 @@ impl Client {
         let snapshot = model.snapshot();
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
-        let PlannedStage { plan, stage, report } = plan(&situation, request, None).ok()?;
+        let PlannedStage { plan, stage, report, .. } = plan(&situation, request, None).ok()?;
         if plan.steps.is_empty() {
             return None;
         }

@@ -22,7 +22,7 @@ use crate::model::template::Template;
 use crate::plan::{Action, Plan};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::history::DaemonSetName;
-use crate::report::partition::{self as report, PartitionOutcome, PartitionReport};
+use crate::report::partition::{self as report, PartitionOutcome, PartitionReport, StageState, StagedRollout};
 use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
@@ -247,6 +247,8 @@ pub(crate) struct PlannedStage {
     pub(crate) plan: Plan,
     /// The stage; its revision is known only after the controller has observed the change.
     pub(crate) stage: Stage,
+    /// Those of several that follow, with the nodes that they would update as things are.
+    pub(crate) later: Vec<(String, Vec<String>)>,
     /// What is shown.
     pub(crate) report: PartitionReport,
 }
@@ -309,7 +311,17 @@ pub(crate) fn plan(
     let is_advanced = daemon_set.flavor() == Flavor::Advanced;
     let (skipped, order): (Vec<_>, Vec<_>) = order.partition(|node| is_skipped(node));
     let (ready, not_ready): (Vec<_>, Vec<_>) = order.into_iter().partition(|node| node.is_ready());
-    let nodes: Vec<String> = nodes.unwrap_or(ready).into_iter().take(needed).map(name).collect();
+    let nodes: Vec<String> = nodes.unwrap_or_else(|| ready.clone()).into_iter().take(needed).map(name).collect();
+    let mut others = ready.into_iter().map(name).filter(|name| !nodes.contains(name));
+    let mut end = 0;
+    let later = staged.iter().flat_map(|staged: &StagedRollout| &staged.stages).filter_map(|stage| {
+        // One that is skipped ends before the stage before it.
+        let from = end;
+        end = stage.nodes?.max(end);
+        let nodes = others.by_ref().take(usize::try_from(end - from).unwrap_or(0));
+        (stage.state == StageState::Next).then(|| (stage.stage.clone(), nodes.collect()))
+    });
+    let later: Vec<(String, Vec<String>)> = later.collect();
     let not_ready: Vec<String> = not_ready.into_iter().map(name).collect();
     let skipped: Vec<String> = skipped.into_iter().map(name).collect();
     let is_chosen = !request.nodes.is_empty() || !request.node_selector.is_empty();
@@ -509,7 +521,7 @@ pub(crate) fn plan(
             ..PartitionOutcome::default()
         },
     };
-    Ok(PlannedStage { plan: proposal.plan, stage, report })
+    Ok(PlannedStage { plan: proposal.plan, stage, later, report })
 }
 
 /// Checks what does not depend on the template.

@@ -267,6 +267,24 @@ mod tests {
         }
     }
 
+    /// What is known to be in their way is told before the first one.
+    #[test]
+    fn the_nodes_of_later_stages_are_foreseen() {
+        let later = |updated: &[usize], stages: &str, passed| {
+            let snapshot = rollout(updated, None);
+            let index = Index::new(&snapshot);
+            let planned = plan(&Situation::new(&index, &snapshot.daemon_sets[0]), &request(stages, passed), None);
+            let later = planned.unwrap().later.into_iter();
+            later.map(|(stage, nodes)| format!("{stage}: {}", nodes.join(" "))).collect::<Vec<_>>()
+        };
+        let (second, last) = ("30%: n1", "100%: n2 n3 n4 n5 n6 n7 n9");
+        assert_eq!(later(&[], "canary,30%,100%", 0), [second, last]);
+        assert_eq!(later(&[0, 8], "canary,30%,100%", 1), [last]);
+        assert_eq!(later(&[0, 1, 8], "canary,30%,100%", 2), [""; 0]);
+        // The one that adds no node is skipped.
+        assert_eq!(later(&[], "canary,1,100%", 0), ["100%: n1 n2 n3 n4 n5 n6 n7 n9"]);
+    }
+
     /// New nodes have its pods, for which no gate was waited.
     #[test]
     fn another_template_begins_with_the_gates_of_the_canary() {

@@ -199,7 +199,8 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
         _ if suspect.is_some_and(|suspect| suspect.what != SuspectKind::Revision) => Fault::Unknown,
-        _ if situation.has_worked_for_long() || situation.has_in_common(origin) => Fault::Unknown,
+        _ if situation.has_worked_for_long() || situation.only_restarts() => Fault::Unknown,
+        _ if situation.has_in_common(origin) => Fault::Unknown,
         _ => Fault::Revision,
     }
 }

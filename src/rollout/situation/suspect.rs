@@ -66,6 +66,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let old_available = situation.nodes.iter().filter(|node| node.old_is_available).count();
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
+    let knows_others = |node: &&RolloutNode<'_>| situation.index.snapshot.knows_all_pods_on(node.name);
     let is_of_placement = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Placement);
     let apart = kind_apart(situation, &of_current).filter(|_| !is_only_broken);
     let what = match () {
@@ -91,6 +92,8 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if is_refused && !situation.another_is_admitted() => return None,
         // What does not start finds nothing otherwise than before: something else has taken its place.
         () if situation.only_restarts() && of_current.iter().all(is_unbound) => return None,
+        // The other pods of these nodes may fail, too, or have failed before: they were not read.
+        () if situation.only_restarts() && !of_current.iter().any(knows_others) => return None,
         () if situation.only_restarts() => SuspectKind::Surroundings,
         // The controller replaces pods that are not available first: those of nodes on which older ones had failed, too.
         () if are_new(situation, &of_current) => return None,

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 
 use super::fault_test::{commands, status};
 use crate::coverage::test_support::{World, at, world};
+use crate::model::snapshot::PodsComplete;
 use crate::report::common_cause::Feature;
 use crate::report::reason::ReasonCode;
-use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
+use crate::report::rollout_status::{BlockedBy, Fault, SuspectKind, Verdict};
 
 const UNDO: &str = "kubectl ds undo --to-revision 1 -n default agent";
 
@@ -166,6 +167,18 @@ fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
         let suspect = status.suspect.as_ref().unwrap();
         assert_eq!(suspect.what, what, "{after} {nodes:?}");
         assert_eq!(commands(&status).contains(&UNDO.to_owned()), undo, "{after} {nodes:?} {:?}", commands(&status));
+    }
+    // In a dump of one namespace, nothing tells whether the other pods of the node fail, too.
+    for (pods_complete, what, fault) in [
+        (PodsComplete::On(["n0".to_owned()].into()), Some(SuspectKind::Surroundings), Fault::Unknown),
+        (PodsComplete::On(["n1".to_owned()].into()), None, Fault::Unknown),
+    ] {
+        let mut world = with(restarted(of_image("agent:1")), &[one("new fails"), one("old"), one("old")]);
+        world.snapshot.pods_complete = pods_complete;
+        let status = status(world, &[]);
+        assert_eq!(status.suspect.as_ref().map(|suspect| suspect.what), what);
+        assert_eq!(status.problems[0].fault, Some(fault), "{:?}", status.problems);
+        assert!(!commands(&status).contains(&UNDO.to_owned()), "{:?}", commands(&status));
     }
 }
 

@@ -1017,6 +1017,43 @@ fn the_pod_of_a_node_that_is_gone_is_no_progress_if_nothing_deletes_it() {
     }
 }
 
+/// It is ready until its containers have ended, which may take long.
+#[test]
+fn a_pod_that_a_rollout_waits_for_until_it_is_gone_is_named() {
+    for (states, strategy, deleted, expected) in [
+        (&["new", "old"][..], json!({"rollingUpdate": {"maxUnavailable": 1}}), &["n1-old"][..], Some("pod n1-old is ")),
+        (&["new", "old + new"], surge(1), &["n1-old"], Some("pod n1-old is ")),
+        (
+            &["old", "old"],
+            json!({"rollingUpdate": {"maxUnavailable": 2}}),
+            &["n0-old", "n1-old"],
+            Some("the last one, pod n1-old on n1, is "),
+        ),
+        (&["new", "old"], json!({"rollingUpdate": {"maxUnavailable": 1}}), &[], None),
+    ] {
+        let mut snapshot = with_states(with_strategy(two_revisions(), strategy), states).finish();
+        for (minute, name) in deleted.iter().enumerate() {
+            let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == *name).unwrap();
+            pod.metadata.deletion_timestamp = from_value(json!(at(&format!("12:2{minute}:00")))).unwrap();
+            pod.metadata.deletion_grace_period_seconds = Some(1_800);
+        }
+        let status = rollout_status(&snapshot, None).daemon_sets.remove(0);
+        let ending: Vec<_> = status.problems.iter().filter(|it| it.code == ReasonCode::Terminating).collect();
+        let Some(expected) = expected else {
+            assert!(ending.is_empty(), "{ending:?}");
+            continue;
+        };
+        let [ending] = ending[..] else { panic!("{states:?} {:?}", status.problems) };
+        let until = format!("{expected}terminating until 2026-03-01 12:2{}:00 UTC at the latest", deleted.len() - 1);
+        assert_eq!(ending.message, until);
+        assert_eq!(
+            (ending.count, ending.passing, ending.since),
+            (deleted.len(), true, Some(at("11:50:00").parse().unwrap()))
+        );
+        assert!(status.budget.iter().flat_map(|budget| &budget.by).all(|by| by.code == ReasonCode::Terminating));
+    }
+}
+
 #[test]
 fn what_happens_on_nodes_that_are_not_eligible_is_no_progress() {
     let of =

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::coverage::{creation_refusal, failed_again_since};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
+use crate::model::pod::Pod;
 use crate::report::coverage::{Affected, ReasonGroup};
 use crate::report::fix::Fix;
 use crate::report::reason::ReasonCode;
@@ -64,6 +65,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
         }
     }
     problems.extend(refusal_of_surge_pods(situation, step, faults, &problems));
+    problems.extend(ready_until_the_end(situation));
     // The sort is stable: coverage has the groups with the most nodes first.
     problems.sort_by_key(|problem| problem.passing);
     problems
@@ -112,6 +114,35 @@ fn refusal_of_surge_pods(
     Some(ReasonGroup { on_current_revision: Some(0), fault: faults.of_refusal, ..refusal.group(nodes, 0) })
 }
 
+/// Returns the pods that the rollout waits for until they are gone, and that are ready until then: coverage has no reason for their nodes.
+fn ready_until_the_end(situation: &Situation<'_>) -> Option<ReasonGroup> {
+    let waits = |node: &&RolloutNode<'_>| node.eligible && !node.is_done && node.diagnosis.is_none();
+    let mut ending: Vec<(&str, &Pod, Timestamp)> = Vec::new();
+    for node in situation.nodes.iter().filter(waits) {
+        let ends = |pod: &&Pod| pod.metadata.deletion_timestamp.get();
+        let last = node.terminating.iter().copied().max_by_key(ends);
+        ending.extend(last.and_then(|pod| Some((node.name, pod, ends(&pod)?))));
+    }
+    let (node, pod, ends) = *ending.iter().max_by_key(|(.., ends)| *ends)?;
+    let name = &pod.metadata.name;
+    let last = if ending.len() == 1 { format!("pod {name}") } else { format!("the last one, pod {name} on {node},") };
+    Some(ReasonGroup {
+        code: ReasonCode::Terminating,
+        count: ending.len(),
+        nodes: ending.iter().map(|(node, ..)| (*node).to_owned()).collect(),
+        message: format!("{last} is terminating until {} at the latest", ends.strftime("%Y-%m-%d %H:%M:%S UTC")),
+        refused_by: None,
+        missing: None,
+        fix: "wait; the pod is replaced once it is deleted".into(),
+        since: ending.iter().filter_map(|(_, pod, _)| pod.metadata.deleted_at()).min(),
+        since_at_latest: false,
+        before_rollout: None,
+        on_current_revision: Some(0),
+        fault: None,
+        passing: true,
+    })
+}
+
 /// Returns the coverage reasons of nodes that are not among the problems of the rollout.
 pub(super) fn other_problems(situation: &Situation<'_>, problems: &[ReasonGroup]) -> Vec<Affected> {
     let held_up: HashSet<&str> = problems.iter().flat_map(|problem| &problem.nodes).map(String::as_str).collect();
@@ -139,9 +170,10 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Opti
 }
 
 /// Returns the reason that a node counts against the budget. Coverage has none if the old pod is available while the
-/// new one next to it is starting.
+/// new one next to it is starting, or while it is terminating.
 fn code_of(node: &RolloutNode<'_>) -> ReasonCode {
     node.code().unwrap_or_else(|| match node.updated {
+        _ if !node.terminating.is_empty() => ReasonCode::Terminating,
         Some(pod) if pod.is_ready() => ReasonCode::NotYetAvailable,
         _ => ReasonCode::ContainersStarting,
     })

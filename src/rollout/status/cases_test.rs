@@ -974,6 +974,22 @@ fn nodes_whose_pods_are_refused_or_fail_one_after_the_other_have_none_for_at_lea
         (first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:50:00"), ("11:50:00", true)),
         (first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:20:00"), ("11:40:00", true)),
         (first(refused(two_revisions()).node("a", young.clone()), "11:20:00"), ("11:45:00", true)),
+        // What was refused, or has failed, before the rollout may have been another pod; this one was deleted.
+        (
+            began(first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:50:00"), "11:55:00"),
+            ("11:55:00", true),
+        ),
+        (
+            first(with_states(refused(two_revisions()), &["no pod", "new"]), "11:50:00").event(
+                "DaemonSet",
+                "agent",
+                "SuccessfulDelete",
+                "Deleted pod: agent-n0",
+                "11:57:00",
+            ),
+            ("11:57:00", true),
+        ),
+        (began(failing(json!({}), found), "11:20:00"), ("11:20:00", true)),
         (failing(json!({}), found), ("11:10:00", true)),
         (failing(young, found), ("11:45:00", true)),
         (failing(json!({}), &other), ("11:59:30", false)),

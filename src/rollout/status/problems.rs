@@ -71,15 +71,18 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
     problems
 }
 
-/// Returns the latest time by which a node is known to have lost its pod, if its pods are refused, or fail one after the other.
+/// Returns the latest time by which a node is known to have lost its pod, if its pods are refused, or fail one after the other: what was
+/// refused, or has failed, before the rollout may have been another pod.
 fn lacks_pod_since(situation: &Situation<'_>, node: &RolloutNode<'_>, refused: Option<Timestamp>) -> Option<Timestamp> {
     let joined = node.object?.metadata.creation_timestamp.get();
     let has_pod =
         node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty() || !node.failed.is_empty();
     let failed =
         failed_again_since(situation, node.name).filter(|_| !node.updated_is_available && !node.old_is_available);
-    let since = failed.or(refused.filter(|_| !has_pod))?;
-    Some(joined.map_or(since, |joined| joined.max(since)))
+    // Until then, it may have had one that the controller has deleted.
+    let deleted = || situation.last_event("SuccessfulDelete");
+    let since = failed.or_else(|| Some(refused.filter(|_| !has_pod)?.max(deleted().unwrap_or_default())))?;
+    [Some(since), joined, situation.rolled_out_at()].into_iter().max().flatten()
 }
 
 /// Returns the coverage reasons if it is not known which nodes matter for the rollout: its pods are reliable, whatever else

@@ -111,7 +111,8 @@ fn may_still_start(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     };
     node.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.passing == Passing::AtStart)
         && node.failed.is_empty()
-        && node.updated.is_some_and(is_starting)
+        // Under OnDelete, one of an older revision may start, too.
+        && node.updated.or(node.old).is_some_and(is_starting)
 }
 
 /// Returns the time by the faster clock, the server's or this machine's: a slow clock must not make pods appear young.

@@ -796,18 +796,28 @@ fn a_host_port_on_more_addresses_is_the_revisions_fault() {
 
 #[test]
 fn pods_that_are_slow_to_start_may_still_start_until_they_are_restarted_or_old() {
-    let may_still_start = |created: &str, restarts: i64, crashes: bool| {
+    let may_start = |created: &str, restarts: i64, crashes: bool, is_old: bool| {
         let container =
             json!({"restartCount": restarts, "started": true, "state": {"running": {"startedAt": at("11:51:30")}}});
         let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:58:00")}]);
-        let pod = json!({"metadata": {"creationTimestamp": at(created)}, "status": {"conditions": since}});
+        let old = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+        let labels = if is_old { old } else { json!({}) };
+        let metadata = json!({"creationTimestamp": at(created), "labels": labels});
+        let pod = json!({"metadata": metadata, "status": {"conditions": since}});
         let world = down(rolled_out(&["b", "c"]), "d", json!({}));
+        let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let world = if is_old { world.daemon_set(on_delete) } else { world };
         let world = world.node("a", json!({})).unready_pod("agent-a", "a", container, pod);
         let world = if crashes { crashing(world, "e") } else { world };
         let status = status(world, &["node"]);
         let accepted = status.accepted.as_ref().unwrap();
         assert!(!accepted.complete && !accepted.not_accepted.is_empty());
         accepted.may_still_start
+    };
+    let may_still_start = |created: &str, restarts: i64, crashes: bool| {
+        let of = [false, true].map(|is_old| may_start(created, restarts, crashes, is_old));
+        assert_eq!(of[0], of[1], "{created} {restarts} {crashes}");
+        of[0]
     };
     assert!(may_still_start("11:51:00", 0, false));
     assert!(!may_still_start("11:49:00", 0, false));

@@ -27,6 +27,9 @@ pub(crate) fn job(
     let DaemonSetName { namespace, name, .. } = name;
     let own = shortened(name, "-rollout", NAME);
     let words = [&[namespace, name, image, &*generation.to_string()], arguments].concat().join("\0");
+    // The kubelet would expand variables, and reads two dollars as one: `Expand`, third_party/forked/golang/expansion/expand.go,
+    // release 1.37.2.
+    let unexpanded: Vec<String> = arguments.iter().map(|argument| argument.replace('$', "$$")).collect();
     // FNV-1a, as in the names of revisions.
     let hash = words.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let job = json!({"namespace": namespace, "name": shortened(name, &format!("-rollout-{hash:08x}"), LABEL)});
@@ -91,7 +94,7 @@ pub(crate) fn job(
                     "restartPolicy": "Never",
                     "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                     "containers": [{
-                        "name": "kubectl-ds", "image": image, "args": arguments,
+                        "name": "kubectl-ds", "image": image, "args": unexpanded,
                         "resources": {"requests": {"cpu": "50m", "memory": format!("{}Mi", 64 + nodes / 20)}},
                         "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
                             "capabilities": {"drop": ["ALL"]}},
@@ -140,6 +143,17 @@ mod tests {
         let (account, job) = named(&long, 3, "agent=agent:2");
         assert_eq!((long.len(), account.len()), (253, 253));
         assert!(job.len() <= 63 && job.starts_with(&format!("{}-rollout-", "a".repeat(45))), "{job}");
+    }
+
+    #[test]
+    fn the_kubelet_expands_nothing_in_the_arguments() {
+        let name =
+            DaemonSetName { api_version: "apps/v1".to_owned(), namespace: "team".to_owned(), name: "agent".to_owned() };
+        let arguments = ["partition", "--env", "agent:ADDRESS=$(HOST):$$PORT"];
+        let list = job((&name, 1, 1), &arguments, "kubectl-ds:1", false);
+        let job = list["items"].as_array().unwrap().last().unwrap();
+        let args = &job["spec"]["template"]["spec"]["containers"][0]["args"];
+        assert_eq!(*args, serde_json::json!(["partition", "--env", "agent:ADDRESS=$$(HOST):$$$$PORT"]));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::report::plan::Warning;
 use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::proposal::Planned;
-use crate::rollout::restart::restart;
+use crate::rollout::restart::{restart, restart_time};
 use crate::rollout::situation::Situation;
 
 /// Restart all pods, following the update strategy
@@ -70,7 +70,7 @@ impl Verb for RestartArgs {
                 let message = format!("{} has no pods to restart", name_of(before.daemon_set).title());
                 return Err(CommandError::new(message));
             }
-            None => NewTemplate::Restart(before.now()),
+            None => NewTemplate::Restart(restart_time(before)),
             // It was started before, and has not finished.
             Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,
             Some(_) => return Err(held_otherwise(&name_of(before.daemon_set))),

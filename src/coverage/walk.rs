@@ -77,7 +77,7 @@ fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage
         exists: node.is_some() || !rows().any(is_orphaned),
         should_run: rows().filter(|row| row.should_run).count(),
         available: rows().filter(|row| row.should_run && row.state == NodeState::Available).count(),
-        not_ready: node.and_then(|node| not_ready(index.now(), node)).map(|sentence| sentence.to_string()),
+        not_ready: node.and_then(|node| not_ready(index, node)).map(|sentence| sentence.to_string()),
         unschedulable: node.is_some_and(|node| node.spec.unschedulable),
         taints: node.map(|node| node.spec.taints.iter().map(ToString::to_string).collect()).unwrap_or_default(),
     }

@@ -17,7 +17,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
-use crate::model::snapshot::{Kind, Namespace, Snapshot};
+use crate::model::snapshot::{Kind, Lease, Namespace, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
 use crate::model::storage::Volume;
 use crate::report::age::seconds_between;
@@ -307,6 +307,14 @@ impl<'a> Index<'a> {
         events.retain(|event| same(&event.involved_object.uid));
         events.sort_by_key(|event| Reverse(event.last_seen()));
         events
+    }
+
+    /// Returns when a kubelet last gave a sign of life: it renews its lease more often than it posts the status of its node.
+    pub fn last_posted(&self, node: &Node) -> Option<Timestamp> {
+        let name = node.metadata.name.as_str();
+        let mut leases = self.snapshot.leases.iter().filter(|lease| lease.metadata.is_named("kube-node-lease", name));
+        let posted = node.condition("Ready").and_then(|ready| ready.last_heartbeat_time.get());
+        posted.max(leases.find_map(Lease::renewed_at))
     }
 
     /// Returns whether nodes are known, possibly not all of them; without any, they may not have been read.

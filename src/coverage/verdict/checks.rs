@@ -212,6 +212,6 @@ fn resources(
 
 /// Lists whether the node is ready, which no rule of eligibility depends on.
 pub fn readiness(subject: &Subject, node: &Node) -> Option<Check> {
-    let not_ready = node_health::not_ready(subject.index.now(), node)?;
+    let not_ready = node_health::not_ready(subject.index, node)?;
     Some(failed("node ready", not_ready.to_string(), Some(ReasonCode::NodeUnreachable)))
 }

@@ -8,6 +8,7 @@ use super::finding::{Finding, Origin, describe_node};
 use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
+use crate::facts::index::Index;
 use crate::facts::node_removal::{began_at, is_by_autoscaler, is_stuck, stuck_deletion};
 use crate::model::node::{Node, Taint};
 use crate::report::age::seconds_between;
@@ -96,7 +97,7 @@ pub fn on_leaving_node(now: Timestamp, node: Option<&Node>, finding: Finding) ->
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
 pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
     let now = subject.index.now();
-    let message = not_ready(now, node)?;
+    let message = not_ready(subject.index, node)?;
     let finding =
         Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node));
     match reported(node).and_then(|message| Cause::among(REPORTED, message)) {
@@ -119,8 +120,8 @@ pub fn pod_is_out_of_date(subject: &Subject, node: &Node) -> Option<Finding> {
 }
 
 /// Returns how and for how long a node has not been ready, or `None` if it is ready.
-pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
-    let ready = node.not_ready()?;
+pub fn not_ready(index: &Index<'_>, node: &Node) -> Option<Sentence> {
+    let (now, ready) = (index.now(), node.not_ready()?);
     let mut sentence = Sentence::from(format!("node Ready={}", ready.status));
     if let Some(since) = ready.last_transition_time.get() {
         sentence = sentence.words(" for ").age(seconds_between(since, now));
@@ -131,7 +132,7 @@ pub fn not_ready(now: Timestamp, node: &Node) -> Option<Sentence> {
         let what =
             if is_new { " (the kubelet has never posted its status" } else { " (kubelet stopped posting status" };
         sentence = sentence.words(what);
-        if let Some(posted) = ready.last_heartbeat_time.get().filter(|_| !is_new) {
+        if let Some(posted) = index.last_posted(node).filter(|_| !is_new) {
             sentence = sentence.words("; last posted ").age(seconds_between(posted, now)).words(" ago");
         }
         sentence = sentence.words(")");
@@ -182,6 +183,8 @@ mod tests {
 
     use super::{not_ready, repair};
     use crate::coverage::test_support::at;
+    use crate::facts::index::Index;
+    use crate::model::snapshot::Snapshot;
 
     #[test]
     fn a_node_is_not_to_be_deleted_before_it_was_gone_for_an_hour() {
@@ -191,6 +194,24 @@ mod tests {
             repair(at("12:00:00").parse().unwrap(), &node).contains("delete")
         };
         assert_eq!((may_delete("11:00:01"), may_delete("11:00:00")), (false, true));
+    }
+
+    #[test]
+    fn a_kubelet_has_last_posted_when_it_renewed_its_lease() {
+        let told = |renewed: Option<&str>| {
+            let ready = json!({"type": "Ready", "status": "Unknown", "lastHeartbeatTime": at("11:50:00")});
+            let node = from_value(json!({"metadata": {"name": "n"}, "status": {"conditions": [ready]}})).unwrap();
+            let mut snapshot = Snapshot::empty(at("12:00:00").parse().unwrap());
+            let lease = |renewed| {
+                let metadata = json!({"namespace": "kube-node-lease", "name": "n"});
+                from_value(json!({"metadata": metadata, "spec": {"renewTime": at(renewed)}})).unwrap()
+            };
+            snapshot.leases.extend(renewed.map(lease));
+            not_ready(&Index::new(&snapshot), &node).unwrap().to_string()
+        };
+        for (renewed, ago) in [(None, "10m"), (Some("11:54:00"), "6m"), (Some("11:45:00"), "10m")] {
+            assert!(told(renewed).contains(&format!("last posted {ago} ago")), "{renewed:?}");
+        }
     }
 
     #[test]
@@ -232,8 +253,9 @@ mod tests {
             let ready = json!({"type": "Ready", "status": "Unknown", "lastTransitionTime": at("10:00:00")});
             let metadata = json!({"deletionTimestamp": at(deleted), "finalizers": ["karpenter.sh/termination"]});
             let node = from_value(json!({"metadata": metadata, "status": {"conditions": [ready]}})).unwrap();
-            let now = at("12:00:00").parse().unwrap();
-            (not_ready(now, &node).unwrap().to_string(), repair(now, &node).contains("finalizers"))
+            let snapshot = Snapshot::empty(at("12:00:00").parse().unwrap());
+            let told = not_ready(&Index::new(&snapshot), &node).unwrap().to_string();
+            (told, repair(snapshot.now, &node).contains("finalizers"))
         };
         let (message, is_held) = told("11:44:59");
         assert!(message.ends_with("has been terminating for 15m; finalizer karpenter.sh/termination"), "{message}");

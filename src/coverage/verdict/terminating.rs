@@ -125,7 +125,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         return Finding::new(code, message, advice).with_command(get);
     }
     let now = subject.index.now();
-    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(now, node)?)));
+    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(subject.index, node)?)));
     // The kubelet lives.
     let events = subject.index.events_about("Pod", metadata);
     if let Some(failed) = events.iter().find(|event| event.reason == "FailedKillPod") {
@@ -175,7 +175,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     }
     let message = message.words(", and its kubelet has not terminated it");
     let ready = node.and_then(|node| node.condition("Ready")).filter(|ready| ready.status == "True");
-    let posted = ready.and_then(|ready| ready.last_heartbeat_time.get());
+    let posted = node.filter(|_| ready.is_some()).and_then(|node| subject.index.last_posted(node));
     let ago = |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago");
     let lives = |at: Timestamp| {
         at > deadline || (seconds_between(deadline, now) > UNNOTICED && seconds_between(at, now) <= LONGEST_SILENCE)

@@ -179,7 +179,7 @@ fn comparison_operator_unknown(taint: &Taint) -> Finding {
 /// the node cannot become ready.
 fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, taint: &Taint) -> Finding {
     let now = index.now();
-    let state = node_health::not_ready(now, node).unwrap_or_else(|| Sentence::from("node was not ready"));
+    let state = node_health::not_ready(index, node).unwrap_or_else(|| Sentence::from("node was not ready"));
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)
     {

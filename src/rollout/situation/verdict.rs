@@ -5,6 +5,7 @@ use super::next_step::NextStep;
 use super::{RolloutNode, Situation};
 use crate::coverage::{Lack, Origin};
 use crate::model::daemon_set::UpdateStrategy;
+use crate::model::int_or_percent::int;
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
@@ -102,10 +103,17 @@ fn is_finished(situation: &Situation<'_>) -> bool {
 /// Returns whether a pod is about to become available, or a node to stop counting against the budget.
 fn is_waiting_for_pods(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
     let used_by = step.update().map_or(&[][..], |update| &update.used_by);
+    // When the pods of deleted nodes are collected, that helps only candidates whose budget no other node uses.
+    let exists = |node: &&&str| situation.node(node).is_some_and(|node| node.object.is_some());
+    let used_by_others = used_by.iter().filter(exists).count();
+    let waits_for_budget =
+        |update: &UpdateStep<'_>| !update.candidates.is_empty() && int(used_by_others) < update.allowed;
+    let waits_for_budget = step.update().is_some_and(waits_for_budget);
     situation
         .nodes
         .iter()
         .filter(|node| (node.eligible && !node.is_done) || used_by.contains(&node.name))
+        .filter(|node| node.object.is_some() || waits_for_budget)
         // All that is left there is to delete the old pod.
         .filter(|node| !(node.updated_is_available && situation.deletion_refusal().is_some()))
         .any(|node| situation.is_passing(node))

@@ -11,7 +11,7 @@ use super::verdict::finding::describe;
 use super::verdict::node_removal::stuck;
 use crate::facts::Facts;
 use crate::facts::index::STARTUP;
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, ReasonGroup};
@@ -141,14 +141,6 @@ impl Incidents {
         let mut incidents: Vec<Incident> = self.found.into_iter().filter(is_common).map(incident).collect();
         incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));
         incidents
-    }
-}
-
-/// Returns whether the controller has pods of older revisions to replace; `None` if unknown.
-pub(crate) fn replaces_pods(coverage: &DaemonSetCoverage) -> Option<bool> {
-    match &coverage.strategy {
-        UpdateStrategy::RollingUpdate(_) => coverage.counts.outdated.map(|outdated| outdated > 0),
-        _ => Some(false),
     }
 }
 

@@ -19,7 +19,6 @@ use std::ops::Deref;
 
 use jiff::Timestamp;
 
-use crate::coverage::incidents::replaces_pods;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
@@ -29,7 +28,7 @@ use crate::coverage::{
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
 use crate::facts::{ByRevision, Facts};
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::age::seconds_between;
@@ -298,19 +297,17 @@ impl<'a> Situation<'a> {
         current.rolled_out_at(self.daemon_set).or_else(created)
     }
 
-    /// Returns whether a rollout is not finished according to its verdict, or has pods of older revisions to replace;
+    /// Returns whether a rollout is not finished according to its verdict, or has pods of older revisions, whether it is paused or not;
     /// `None` if unknown.
     pub(in crate::rollout) fn is_in_rollout(&self, verdict: Verdict) -> Option<bool> {
         match verdict {
             // While the controller is down, every rollout is blocked, whether it has replaced all pods or not.
             Verdict::Progressing | Verdict::Blocked if self.controller_silent_since().is_none() => Some(true),
             // If all nodes are down, the pods on them count as misscheduled, and may be terminating.
-            _ if self.coverage.counts.eligible == Some(0)
-                && matches!(self.coverage.strategy, UpdateStrategy::RollingUpdate(_)) =>
-            {
+            _ if self.coverage.counts.eligible == Some(0) => {
                 Some(self.pods().any(|pod| self.is_updated(pod) == Some(false)))
             }
-            _ => replaces_pods(&self.coverage),
+            _ => self.coverage.counts.outdated.map(|outdated| outdated > 0),
         }
     }
 

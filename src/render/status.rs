@@ -482,7 +482,14 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),
     };
     let template = if hold.of_another_template { "; the template was changed after the last stage began" } else { "" };
-    format!("{what}; {} is suspended{leaked}{template}", hold.original_strategy)
+    let suspended = match hold.original_assumed {
+        false => format!("{} is suspended", hold.original_strategy),
+        true => format!(
+            "the suspended update strategy cannot be read from its annotation: `resume` restores {}, so check it afterwards",
+            hold.original_strategy
+        ),
+    };
+    format!("{what}; {suspended}{leaked}{template}")
 }
 
 /// Returns which revision is being rolled out, what it changes, and since when.

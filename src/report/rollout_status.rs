@@ -339,6 +339,8 @@ pub struct RolloutHold {
     /// The update strategy that is suspended, such as `RollingUpdate 10%`.
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub original_strategy: UpdateStrategy,
+    /// Whether its annotation is missing or cannot be used, so that it is assumed.
+    pub original_assumed: bool,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
     #[serde(serialize_with = "as_optional_text")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]

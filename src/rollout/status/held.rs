@@ -11,6 +11,7 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
     let hold = Hold::of(situation.daemon_set)?;
     Some(RolloutHold {
         original_strategy: hold.original_strategy(),
+        original_assumed: hold.is_original_lost,
         partition: hold.partition,
         since: hold.since,
         in_force: hold.is_in_force,

@@ -37,7 +37,7 @@ use revisions::Revisions;
 pub(crate) const GIVEN_UP: i64 = 2000;
 
 /// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
-const TO_CREATE: i64 = 30;
+pub(crate) const TO_CREATE: i64 = 30;
 
 /// By how many seconds the clocks of the machines of a control plane may differ.
 const CLOCKS_DIFFER: i64 = 60;
@@ -272,8 +272,8 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Returns when a pod was last created.
-    fn last_created(&self) -> Option<Timestamp> {
+    /// Returns when a pod was last created: its event may have been dropped, and it may have been deleted.
+    pub fn last_created(&self) -> Option<Timestamp> {
         let newest_pod = self.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
         self.last_event("SuccessfulCreate").max(newest_pod)
     }

@@ -38,7 +38,7 @@ pub struct Creations {
 impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(facts: &Facts<'_>) -> Self {
-        let (created, deleted) = (facts.last_event("SuccessfulCreate"), facts.last_event("SuccessfulDelete"));
+        let (created, deleted) = (facts.last_created(), facts.last_event("SuccessfulDelete"));
         let missing = facts.node_pods.iter().filter(|node| node.should_run() && node.pods.is_empty()).count();
         let has_ended = has_ended(facts, created, deleted) && !facts.creation_is_refused();
         let refusals = if has_ended { Vec::new() } else { refusals(facts, created) };
@@ -50,9 +50,8 @@ impl Creations {
 /// a rolling update only then (`updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2). What is missing now
 /// is about to be created.
 fn has_ended(facts: &Facts<'_>, created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
-    let newest = facts.pods().filter_map(|pod| pod.metadata.creation_timestamp.get()).max();
     let refused = facts.last_event("FailedCreate");
-    created.max(newest) > refused && deleted > refused
+    created > refused && deleted > refused
 }
 
 /// Returns why the API server refuses a DaemonSet's pods at present.

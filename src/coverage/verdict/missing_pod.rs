@@ -7,8 +7,10 @@ use super::daemon_set_context::Subject;
 use super::daemon_set_findings;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
+use crate::facts::TO_CREATE;
 use crate::facts::controller::BURST;
 use crate::facts::revisions::name_of;
+use crate::model::int_or_percent::int;
 use crate::model::node::Node;
 use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{GapCause, Kind};
@@ -39,18 +41,29 @@ pub fn findings(subject: &Subject, node: &Node) -> Vec<Finding> {
     findings
 }
 
-/// Returns how many nodes have a pod according to the status, and since when it says so, if fewer pods were read than that.
+/// Returns how many nodes have a pod according to the status, how many have one, and since when the status says so.
 ///
 /// A node that should run a pod counts whatever its pod does (`updateDaemonSetStatus`, pkg/controller/daemon/daemon_controller.go,
 /// release 1.37.2).
-fn counted_in_status(subject: &Subject) -> Option<(i64, Option<Timestamp>)> {
+fn status_and_pods(subject: &Subject) -> Option<(i64, i64, Option<Timestamp>)> {
     let daemon_set = subject.daemon_set;
-    let counted = daemon_set.status.current_number_scheduled;
     let read = subject.node_pods.iter().filter(|node| node.should_run() && !node.pods.is_empty()).count();
     let is_known = subject.nodes_known && !subject.index.snapshot.nodes_limited && daemon_set.is_observed();
     let is_status = |entry: &&Value| entry["subresource"] == "status";
     let written = managed_fields(&daemon_set.object).iter().filter(is_status).filter_map(time_of).max();
-    (is_known && i64::try_from(read).is_ok_and(|read| read < counted)).then_some((counted, written))
+    is_known.then_some((daemon_set.status.current_number_scheduled, int(read), written))
+}
+
+/// Returns how many nodes have a pod according to the status, and since when it says so, if fewer pods were read than that.
+fn counted_in_status(subject: &Subject) -> Option<(i64, Option<Timestamp>)> {
+    let (counted, read, written) = status_and_pods(subject)?;
+    (read < counted).then_some((counted, written))
+}
+
+/// Returns whether the controller has known for longer than it takes to create a pod that one is missing.
+fn is_long_known(subject: &Subject) -> bool {
+    let is_past = |written: Timestamp| seconds_between(written, subject.index.now()) > TO_CREATE;
+    status_and_pods(subject).is_some_and(|(counted, read, written)| read >= counted && written.is_some_and(is_past))
 }
 
 fn told_of_status((counted, written): (i64, Option<Timestamp>), now: Timestamp) -> Sentence {
@@ -98,7 +111,9 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     let recent = |at: Option<Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
     let age = |at: Timestamp| seconds_between(at, now);
     let (metadata, created) = (&subject.daemon_set.metadata, subject.creations().created);
-    let of_controller = recent(subject.creations().deleted);
+    // What the controller has done elsewhere since a status was written that counts the pods as they are has not helped this node.
+    let is_acting = !is_long_known(subject);
+    let of_controller = recent(subject.creations().deleted).filter(|_| is_acting);
     let message = if let Some(at) = recent(node.metadata.creation_timestamp.get()) {
         Sentence::from("pod not created yet: the node was created ").age(age(at)).words(" ago")
     } else if let (None, Some(told)) =
@@ -107,7 +122,7 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
         Sentence::from("pod not created yet: ").then(told)
     } else if let Some(at) = recent(metadata.creation_timestamp.get()) {
         Sentence::from("pod not created yet: the DaemonSet was created ").age(age(at)).words(" ago")
-    } else if let Some(at) = recent(created) {
+    } else if let Some(at) = recent(created).filter(|_| is_acting) {
         Sentence::from("pod not created yet: the controller created another ").age(age(at)).words(" ago")
     } else if let Some(at) = of_controller {
         Sentence::from("pod not created yet: the controller deleted one ").age(age(at)).words(" ago")
@@ -171,6 +186,7 @@ mod tests {
     use serde_json::json;
 
     use crate::coverage::test_support::{World, at, world};
+    use crate::report::reason::ReasonCode;
 
     #[test]
     fn a_pod_that_was_deleted_since_the_status_was_written_is_about_to_be_replaced() {
@@ -188,5 +204,23 @@ mod tests {
         assert_eq!(message(2, young), told);
         let by_controller = |world: World| world.event("DaemonSet", "agent", "SuccessfulDelete", "m", "11:59:50");
         assert!(message(2, by_controller).ends_with("the controller deleted one 10s ago"));
+    }
+
+    /// client-go's spam filter drops events, and what is created elsewhere does not help a node whose pod is refused.
+    #[test]
+    fn a_pod_is_about_to_be_created_as_long_as_the_status_does_not_tell_that_it_has_been_missing() {
+        let code = |created: &str, status: Option<(&str, i64)>| {
+            let world = world().node("a", json!({})).node("b", json!({}));
+            let world = world.pod("agent-b", "b", json!({"metadata": {"creationTimestamp": at(created)}}));
+            let Some((written, current)) = status else { return world.coverage().problems[0].code };
+            let managed = json!([{"manager": "kcm", "subresource": "status", "time": at(written), "fieldsV1": {}}]);
+            let status = json!({"metadata": {"managedFields": managed}, "status": {"currentNumberScheduled": current}});
+            world.daemon_set(status).coverage().problems[0].code
+        };
+        assert_eq!(code("11:58:00", None), ReasonCode::CreatePending);
+        assert_eq!(code("11:30:00", None), ReasonCode::Unexplained);
+        assert_eq!(code("11:58:00", Some(("11:59:40", 1))), ReasonCode::CreatePending);
+        assert_eq!(code("11:58:00", Some(("11:58:30", 1))), ReasonCode::Unexplained);
+        assert_eq!(code("11:58:00", Some(("11:58:30", 2))), ReasonCode::CreatePending);
     }
 }

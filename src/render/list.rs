@@ -235,6 +235,10 @@ fn trouble(row: &ListRow, width: usize) -> String {
         Status::Paused if row.hold.is_some() && row.counts.outdated == Some(0) => String::new(),
         _ if !row.problems.is_empty() => some_codes(&row.problems, width),
         _ if row.removed_nodes.is_some() => String::new(),
+        Status::NodesDown => {
+            let down = row.not_eligible.iter().filter(|reason| reason.code.is_node_down());
+            some_codes(&down.cloned().collect::<Vec<_>>(), width)
+        }
         Status::NoNodes => Some(some_codes(&row.not_eligible, width))
             .filter(|text| !text.is_empty() && text.len() <= width)
             .unwrap_or_else(|| "no eligible node".to_owned()),

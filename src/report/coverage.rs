@@ -319,6 +319,11 @@ impl DaemonSetCoverage {
         (attention, problems.is_empty(), !is_urgent, Reverse(unavailable * 1000 / eligible.max(1)))
     }
 
+    /// Returns whether nodes without a pod of it are not eligible only because they are down.
+    pub fn is_excluded_from_down_nodes(&self) -> bool {
+        self.not_eligible.iter().any(|group| group.code.excludes_node() && group.count > 0)
+    }
+
     /// Returns whether no node is eligible.
     pub fn has_no_eligible_node(&self) -> bool {
         self.counts.eligible == Some(0) && self.every_node

@@ -338,6 +338,26 @@ mod tests {
     }
 
     #[test]
+    fn who_has_lost_its_pod_on_a_node_that_is_down_is_not_better_off() {
+        let status = |selector: Value, has_other: bool, is_ready: bool| {
+            let unknown = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:00:00")}]);
+            let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+            let down = json!({"status": {"conditions": unknown}, "spec": {"taints": taints}});
+            let world = world().template(json!({"nodeSelector": selector}));
+            let world = match has_other {
+                true => world.node("a", json!({"metadata": {"labels": {"pool": "x"}}})).pod("agent-a", "a", json!({})),
+                false => world,
+            };
+            fleet(&world.node("b", if is_ready { json!({}) } else { down }).finish()).daemon_sets.remove(0).status
+        };
+        assert_eq!(status(json!(null), true, false), Status::NodesDown);
+        assert_eq!(status(json!(null), false, false), Status::NodesDown);
+        // It would have no pod on it anyway.
+        assert_eq!(status(json!({"pool": "x"}), true, false), Status::Healthy);
+        assert_eq!(status(json!({"pool": "x"}), false, true), Status::NoNodes);
+    }
+
+    #[test]
     fn while_all_nodes_are_down_a_rollout_is_still_one() {
         let told = |hash: &str| {
             let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);

@@ -15,6 +15,8 @@ pub(in crate::rollout) fn severity(
     let has_lost_most = RemovedNodes::are_most(&coverage.removed_nodes);
     let status = match fleet_status(verdict, &coverage.counts, problems) {
         Status::Healthy | Status::NoNodes if has_lost_most => Status::Degraded,
+        // Those whose pods are still there are not worse.
+        Status::Healthy | Status::NoNodes if coverage.is_excluded_from_down_nodes() => Status::NodesDown,
         Status::Blocked | Status::Degraded if are_down && !has_lost_most => Status::NodesDown,
         // The next revision will not be rolled out.
         Status::Healthy if hold.is_some_and(|hold| hold.in_force) => Status::Paused,

@@ -152,7 +152,8 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));
     let affects_counts = matches!(gap.kind, Kind::DaemonSets | Kind::Nodes | Kind::Pods) && !elsewhere;
-    Incomplete { resource: resource.to_owned(), namespace: gap.namespace.clone(), permission, message, affects_counts }
+    let (namespace, left_open) = (gap.namespace.clone(), left_open.to_owned());
+    Incomplete { resource: resource.to_owned(), namespace, permission, message, left_open, affects_counts }
 }
 
 /// Returns what a gap leaves unknown; `None` if no answer depends on it.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use super::coverage::incomplete;
+use super::coverage::partial;
 use super::incident::{incidents, sentence};
 use super::page::Page;
 use super::table::{self, Column, Heading};
@@ -139,10 +139,10 @@ impl<'a, R> Reports<'a, R> {
 
     /// Writes what could not be read.
     pub(super) fn incomplete(&self, of: impl Fn(&'a R) -> &'a [Incomplete], page: &mut Page<'_>) {
-        let gaps = self.of.iter().flat_map(|cluster| {
-            of(cluster.report).iter().map(|gap| Incomplete { message: cluster.sentence(&gap.message), ..gap.clone() })
+        let told = self.of.iter().flat_map(|cluster| {
+            Incomplete::sentences(of(cluster.report)).into_iter().map(|gap| cluster.sentence(&gap))
         });
-        incomplete(&gaps.collect::<Vec<_>>(), page);
+        partial(&told.collect::<Vec<_>>(), page);
     }
 
     /// Writes a table of rows, for several clusters with the context first, and a row for each cluster without a

@@ -52,12 +52,17 @@ pub(super) fn incidents(report: &CoverageReport, page: &mut Page<'_>) {
 
 /// Writes what could not be read, and what is therefore unknown.
 pub fn incomplete(incomplete: &[Incomplete], page: &mut Page<'_>) {
-    if incomplete.is_empty() {
+    partial(&Incomplete::sentences(incomplete), page);
+}
+
+/// Writes why an answer is partial.
+pub(super) fn partial(sentences: &[String], page: &mut Page<'_>) {
+    if sentences.is_empty() {
         return;
     }
     writeln!(page);
-    for gap in incomplete {
-        page.paragraph(&format!("partial answer: {}", gap.message), style::in_progress);
+    for sentence in sentences {
+        page.paragraph(&format!("partial answer: {sentence}"), style::in_progress);
     }
 }
 

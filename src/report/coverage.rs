@@ -1,12 +1,15 @@
 //! The reports of `coverage`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::iter;
 
 use jiff::Timestamp;
 
 use super::common_cause::CommonCause;
 use super::fix::Fix;
 use super::incident::{Incident, Refuser};
+use super::named;
 use super::node_coverage::NodeCoverage;
 use super::node_map::NodeMap;
 use super::reason::{Class, Reason, ReasonCode};
@@ -101,6 +104,9 @@ pub struct Incomplete {
     pub permission: Option<String>,
     /// A sentence: what could not be read, and what is therefore unknown.
     pub message: String,
+    /// What is therefore unknown.
+    #[serde(skip)]
+    pub left_open: String,
     /// Whether nodes or pods may be missing from the numbers, so that `--exit-code` cannot pass.
     pub affects_counts: bool,
 }
@@ -108,9 +114,47 @@ pub struct Incomplete {
 impl Incomplete {
     /// Returns what is not known about a resource in any namespace, other than for lack of a permission.
     pub(crate) fn new(resource: &str, message: String, affects_counts: bool) -> Self {
-        Self { resource: resource.to_owned(), namespace: None, permission: None, message, affects_counts }
+        let left_open = String::new();
+        Self { resource: resource.to_owned(), namespace: None, permission: None, message, left_open, affects_counts }
+    }
+
+    /// Returns a sentence for each gap, but a single one for many missing permissions: a role of one namespace lacks most of them.
+    pub(crate) fn sentences<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> Vec<String> {
+        let (forbidden, others): (Vec<&Incomplete>, Vec<&Incomplete>) =
+            gaps.into_iter().partition(|gap| gap.permission.is_some());
+        let sentences = |gaps: &[&Incomplete]| gaps.iter().map(|gap| gap.message.clone()).collect::<Vec<String>>();
+        if forbidden.len() < MANY_GAPS {
+            return [sentences(&forbidden), sentences(&others)].concat();
+        }
+        let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for gap in &forbidden {
+            let permission = gap.permission.as_deref().unwrap_or_default();
+            places.entry(permission).or_default().extend(gap.namespace.as_deref());
+        }
+        let mut permissions: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+        places.into_iter().for_each(|(permission, places)| permissions.entry(places).or_default().push(permission));
+        let what = permissions.into_iter().map(|(places, permissions)| {
+            let place = match places.as_slice() {
+                [] => String::new(),
+                [one] => format!(" in namespace {one}"),
+                several => format!(" in namespaces {}", named(several)),
+            };
+            format!("{}{place}", permissions.join(", "))
+        });
+        let mut left_open: Vec<&str> = Vec::new();
+        for gap in &forbidden {
+            if !left_open.contains(&gap.left_open.as_str()) {
+                left_open.push(&gap.left_open);
+            }
+        }
+        let what: Vec<String> = what.collect();
+        let sentence = format!("forbidden: {}: {}", what.join("; "), left_open.join("; "));
+        iter::once(sentence).chain(sentences(&others)).collect()
     }
 }
+
+/// From how many missing permissions a single sentence names them all.
+const MANY_GAPS: usize = 3;
 
 /// One DaemonSet's coverage.
 #[apply(answer!)]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::Run;
-use super::session::{Session, show_progress};
+use super::session::{Session, read_twice_if_short, show_progress};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
@@ -80,7 +80,7 @@ impl Patience {
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
     let scope = CoverageScope { held_pods: false, ..CoverageScope::default() };
     let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
-    let mut snapshot = live.read(&query).await?;
+    let mut snapshot = read_twice_if_short(live, &query).await?;
     // Where one is being deleted, no event tells why pods are missing.
     let namespaces = namespaces_to_read(&snapshot);
     live.read_namespaces(&mut snapshot, &namespaces).await;

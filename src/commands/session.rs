@@ -31,6 +31,7 @@ use crate::error::CommandError;
 use crate::facts::index::{
     awaits, namespaces_to_read, needs_device_claims, needs_device_classes, needs_storage, nodes_with_held_pods,
 };
+use crate::facts::short_lists::short_lists;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::selector::LabelSelector;
@@ -53,6 +54,9 @@ pub(super) const TRIAL: Duration = Duration::from_secs(3);
 
 /// The time limit for all reads that tell whether new pods fit.
 const ROOM: Duration = Duration::from_secs(10);
+
+/// How long to wait before lists that lack objects are read again: in a big cluster, the controller takes seconds for a sync.
+pub(super) const SECOND_LOOK: Duration = Duration::from_secs(2);
 
 /// When output is colored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -297,6 +301,25 @@ impl GlobalArgs {
     }
 }
 
+/// Returns whether a query reads what a status counts.
+fn has_lists(query: &Query) -> bool {
+    matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change | Wanted::Everything)
+}
+
+/// Reads the objects of a query, and again if the lists seem to lack some; what they still lack is a gap.
+pub(super) async fn read_twice_if_short(live: &Live, query: &Query) -> Result<Snapshot, ClusterError> {
+    let snapshot = live.read(query).await?;
+    let short = if has_lists(query) { short_lists(&snapshot) } else { Vec::new() };
+    if short.is_empty() {
+        return Ok(snapshot);
+    }
+    sleep(SECOND_LOOK).await;
+    let mut snapshot = live.read(query).await?;
+    let still_short = short_lists(&snapshot).into_iter().filter(|gap| short.contains(gap));
+    snapshot.gaps.extend(still_short);
+    Ok(snapshot)
+}
+
 /// Returns the error for a namespace that does not exist; `None` if it does, or may exist without being readable.
 async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
     let Ok(Asked::No(_)) = live.exists("Namespace", None, namespace).await else { return None };
@@ -339,16 +362,21 @@ impl Session {
             Source::Live(live) => live,
             Source::File(dump) => {
                 io.await_input(dump.path(), "a dump")?;
-                let Reading { snapshot, warnings, foreign_files } = dump.read(&query, io.input, needs_all_pods_on)?;
+                let Reading { mut snapshot, warnings, foreign_files } =
+                    dump.read(&query, io.input, needs_all_pods_on)?;
                 warn(warnings, io)?;
                 if self.verbosity > 0 && foreign_files > 0 {
                     writeln!(io.err, "skipped {foreign_files} files without Kubernetes objects")?;
+                }
+                if has_lists(&query) {
+                    let short = short_lists(&snapshot);
+                    snapshot.gaps.extend(short);
                 }
                 return Ok(snapshot);
             }
         };
         let work = async {
-            let mut snapshot = live.read(&query).await?;
+            let mut snapshot = Box::pin(read_twice_if_short(live, &query)).await?;
             let nodes = needs_all_pods_on(&snapshot);
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;

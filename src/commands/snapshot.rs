@@ -128,9 +128,11 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
             }
             GapCause::Failed(problem) => problem.clone(),
             GapCause::NoneReturned => "there are none, although the status of a DaemonSet counts some".to_owned(),
+            GapCause::LessThanStatus { of, .. } => format!("some are missing that the status of {of} tells of"),
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };
-        let text = format!("warning: no {}{place} in it: {why}", gap.kind.resource());
+        let few = if matches!(gap.cause, GapCause::LessThanStatus { .. }) { "too few" } else { "no" };
+        let text = format!("warning: {few} {}{place} in it: {why}", gap.kind.resource());
         writeln!(io.err, "{}", sanitize(&text))?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::coverage::check_label;
 use super::output::{self, Output};
-use super::session::{Session, TRIAL, show_progress};
+use super::session::{SECOND_LOOK, Session, TRIAL, show_progress};
 use super::status::{Rollouts, check_revision, has_lost_nodes, partial};
 use super::watch::{Display, ProgressStyle, RejectedCredentials, check_readable, notices, until, warn_once};
 use super::{Failure, interrupted};
@@ -20,12 +20,13 @@ use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
+use crate::facts::short_lists::short_lists;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::ZONE;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{DeviceClass, Kind, PodsComplete, Snapshot};
+use crate::model::snapshot::{DeviceClass, Gap, Kind, PodsComplete, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
@@ -211,6 +212,8 @@ pub(super) async fn run(
     let mut is_confirmed = false;
     // Whether nothing was awaited since everything was read; why it could not be read again, and when to retry.
     let (mut is_fresh, mut unconfirmed) = (true, None);
+    // What the lists of an apparently complete rollout lacked.
+    let mut short: Vec<Gap> = Vec::new();
     let mut is_last = false;
     let mut foreign_pods = ForeignPods::default();
     let mut tried = None;
@@ -271,6 +274,18 @@ pub(super) async fn run(
                 Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
                 Err(Failure::Error(error)) => unconfirmed = Some((error, looked + TRY_AGAIN)),
                 Err(failure) => return Err(failure),
+            }
+        }
+        if seems_over && is_fresh {
+            let before = std::mem::replace(&mut short, short_lists(watch.last_snapshot()));
+            if short.iter().any(|gap| before.contains(gap)) {
+                let mut snapshot = watch.last_snapshot().clone();
+                snapshot.gaps.append(&mut short);
+                return Err(partial(&rollout_status::answer(&snapshot, &question)).into());
+            }
+            if !short.is_empty() {
+                let error = CommandError::new("fewer objects were listed than the status counts");
+                (is_fresh, unconfirmed) = (false, Some((error, looked + SECOND_LOOK)));
             }
         }
         let is_over = seems_over && is_fresh;

@@ -219,7 +219,13 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
             Err(CommandError::new("DaemonSets cannot be followed")
                 .hint(format!("this needs the permission to {permission}")))
         }
-        Some(GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned | GapCause::Unreadable { .. })
+        Some(
+            GapCause::Failed(_)
+            | GapCause::NotInDump
+            | GapCause::NoneReturned
+            | GapCause::LessThanStatus { .. }
+            | GapCause::Unreadable { .. },
+        )
         | None => Ok(()),
     }
 }

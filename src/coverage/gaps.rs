@@ -148,6 +148,14 @@ fn sentence(gap: &Gap, left_open: &str) -> Incomplete {
         GapCause::NoneReturned => {
             (None, format!("there are no {resource}, although the status of a DaemonSet counts some: {left_open}"))
         }
+        GapCause::LessThanStatus { of, status } => {
+            let status = match gap.kind {
+                Kind::ControllerRevisions => format!("has observed generation {status}, whose revision is not in it"),
+                Kind::Nodes => format!("counts {status} eligible nodes, more than are in it"),
+                _ => format!("counts {status} nodes with a pod, more than are in it"),
+            };
+            (None, format!("the list of {resource}{place} is incomplete (the status of {of} {status}): {left_open}"))
+        }
         GapCause::Unreadable { object, problem } => (None, format!("skipped {object}: {problem}: {left_open}")),
     };
     let elsewhere = matches!(gap.cause, GapCause::ForbiddenElsewhere(_));

@@ -9,6 +9,7 @@ pub mod index;
 pub mod node_removal;
 pub mod ready_clock;
 pub mod revisions;
+pub mod short_lists;
 #[cfg(test)]
 pub(crate) mod test_support;
 

@@ -204,6 +204,13 @@ pub enum GapCause {
     Failed(String),
     /// There is no object of the kind, although the status of a DaemonSet counts some.
     NoneReturned,
+    /// There are some objects of the kind, but not all that the status of a DaemonSet tells of.
+    LessThanStatus {
+        /// The DaemonSet, such as `kube-system/cni`.
+        of: String,
+        /// How many its status counts; of revisions, the generation that it has observed.
+        status: i64,
+    },
     /// An object has an unexpected shape, or an object requested by name could not be read, and was skipped.
     Unreadable {
         /// Its kind and name, such as `Pod kube-system/cni-x7v2p`.
@@ -282,7 +289,11 @@ impl Snapshot {
                 GapCause::ForbiddenElsewhere(_) => true,
                 // A pod of another controller.
                 GapCause::Unreadable { .. } => gap.kind == Kind::Pods && gap.namespace.is_none(),
-                GapCause::Forbidden(_) | GapCause::Failed(_) | GapCause::NotInDump | GapCause::NoneReturned => false,
+                GapCause::Forbidden(_)
+                | GapCause::Failed(_)
+                | GapCause::NotInDump
+                | GapCause::NoneReturned
+                | GapCause::LessThanStatus { .. } => false,
             };
             gap.kind == kind && gap.namespace.as_deref().is_none_or(|gap| gap == namespace) && !is_elsewhere
         };

@@ -1,0 +1,174 @@
+//! Lists that lack objects although the API server, or a dump, does not say so: the status of a DaemonSet counts more.
+
+use std::collections::BTreeSet;
+
+use super::index::Index;
+use super::{Facts, GIVEN_UP};
+use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::int;
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::report::age::seconds_between;
+use crate::scheduling::rolling_update::limits;
+
+/// Returns a gap for each list of nodes, pods and revisions in which objects are missing that a current status counts.
+///
+/// Lists are read at different moments, and the controller takes a moment to update a status. So of a live cluster, only what is
+/// returned again after a pause is missing.
+pub fn short_lists(snapshot: &Snapshot) -> Vec<Gap> {
+    if snapshot.nodes_limited {
+        return Vec::new();
+    }
+    let index = Index::new(snapshot);
+    let mut gaps: Vec<Gap> = Vec::new();
+    for daemon_set in snapshot.daemon_sets.iter().filter(|it| it.is_observed() && !it.metadata.is_terminating()) {
+        if !counts_more_than_pods(&index, daemon_set) && !lacks_revision(&index, daemon_set) {
+            continue;
+        }
+        let facts = Facts::new(&index, daemon_set);
+        // The status of a controller that is down is old.
+        if facts.controller_silent_since().is_some() {
+            continue;
+        }
+        for (kind, status) in missing(&facts) {
+            let namespace = (kind != Kind::Nodes).then(|| daemon_set.metadata.namespace.clone());
+            if gaps.iter().all(|gap| (gap.kind, &gap.namespace) != (kind, &namespace)) {
+                let of = format!("{}/{}", daemon_set.metadata.namespace, daemon_set.metadata.name);
+                gaps.push(Gap { kind, namespace, cause: GapCause::LessThanStatus { of, status } });
+            }
+        }
+    }
+    gaps
+}
+
+/// Returns whether the status counts more nodes than have a pod: of most DaemonSets, nothing else needs to be derived.
+fn counts_more_than_pods(index: &Index<'_>, daemon_set: &DaemonSet) -> bool {
+    let status = &daemon_set.status;
+    let nodes: BTreeSet<&str> = index.pods_of(daemon_set).map(|(node, _)| node).collect();
+    let existing = nodes.into_iter().filter(|node| index.node(node).is_some()).count();
+    int(existing) < status.desired_number_scheduled.max(status.current_number_scheduled) + status.number_misscheduled
+}
+
+/// Returns whether some revisions were read, but not the one that the controller creates before it observes a template.
+fn lacks_revision(index: &Index<'_>, daemon_set: &DaemonSet) -> bool {
+    let revisions = index.revisions(daemon_set);
+    !revisions.all.is_empty() && revisions.current().is_none()
+}
+
+/// Returns the kinds of which objects are missing, and what the status tells of them.
+fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
+    let status = &facts.daemon_set.status;
+    let mut missing = Vec::new();
+    let eligible = int(facts.node_pods.iter().filter(|node| node.should_run()).count());
+    if facts.index.knows_all_nodes() && eligible < status.desired_number_scheduled {
+        missing.push((Kind::Nodes, status.desired_number_scheduled));
+    }
+    let with_pods = int(facts.node_pods.iter().filter(|node| !node.pods.is_empty()).count());
+    let counted = status.current_number_scheduled + status.number_misscheduled;
+    // Before a refused pod, some controllers stop without updating the status.
+    let stops = facts.last_event("FailedCreate").is_some_and(|at| seconds_between(at, facts.now()) < GIVEN_UP);
+    if facts.pods_known && !stops && with_pods + replaced_at_once(facts.daemon_set) < counted {
+        missing.push((Kind::Pods, counted));
+    }
+    if facts.awaits_revision() && !facts.revisions.all.is_empty() {
+        missing.push((Kind::ControllerRevisions, status.observed_generation));
+    }
+    missing
+}
+
+/// Returns how many nodes may have lost their pod since the status was written, because a rollout replaces it.
+fn replaced_at_once(daemon_set: &DaemonSet) -> i64 {
+    let (status, desired) = (&daemon_set.status, daemon_set.status.desired_number_scheduled);
+    if status.updated_number_scheduled < desired { limits(daemon_set, desired).max_unavailable } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::short_lists;
+    use crate::facts::test_support::{World, at, world};
+    use crate::model::snapshot::{Gap, GapCause, Kind};
+
+    /// Three nodes, each with a pod, and a status that counts this many more of each.
+    fn counted(nodes: i64, pods: i64, change: fn(World) -> World) -> Vec<Kind> {
+        let status = json!({"desiredNumberScheduled": 3 + nodes, "currentNumberScheduled": 3 + pods,
+            "updatedNumberScheduled": 3 + nodes});
+        let mut world = world().daemon_set(json!({ "status": status }));
+        for node in ["a", "b", "c"] {
+            world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, json!({}));
+        }
+        short_lists(&change(world).finish()).into_iter().map(|gap| gap.kind).collect()
+    }
+
+    fn status(world: World, status: Value) -> World {
+        world.daemon_set(json!({ "status": status }))
+    }
+
+    #[test]
+    fn what_a_current_status_counts_and_no_list_has_is_missing() {
+        let same = |world: World| world;
+        assert_eq!(counted(0, 0, same), []);
+        assert_eq!(counted(-1, -1, same), []);
+        assert_eq!(counted(1, 0, same), [Kind::Nodes]);
+        assert_eq!(counted(0, 1, same), [Kind::Pods]);
+        assert_eq!(counted(2, 2, same), [Kind::Nodes, Kind::Pods]);
+        let misscheduled = |world| status(world, json!({"numberMisscheduled": 1}));
+        assert_eq!(counted(0, 0, misscheduled), [Kind::Pods]);
+    }
+
+    #[test]
+    fn a_status_that_is_old_or_about_to_change_tells_nothing() {
+        let is_old = |world| status(world, json!({"observedGeneration": 1}));
+        assert_eq!(counted(2, 2, is_old), []);
+        let is_deleted = |world: World| {
+            world.daemon_set(
+                json!({"metadata": {"deletionTimestamp": at("11:59:00"), "finalizers": ["foregroundDeletion"]}}),
+            )
+        };
+        assert_eq!(counted(2, 2, is_deleted), []);
+        let is_down = |mut world: World| {
+            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": at("11:55:00"), "leaseDurationSeconds": 15}});
+            world.snapshot.leases.push(from_value(lease).unwrap());
+            world
+        };
+        assert_eq!(counted(2, 2, is_down), []);
+        let replaces = |world| status(world, json!({"updatedNumberScheduled": 0}));
+        assert_eq!((counted(0, 1, replaces), counted(0, 2, replaces)), (vec![], vec![Kind::Pods]));
+        let is_refused = |world: World| world.event("DaemonSet", "agent", "FailedCreate", "no", "11:59:00");
+        assert_eq!(counted(0, 2, is_refused), []);
+    }
+
+    #[test]
+    fn what_is_known_to_be_unread_is_not_missing() {
+        let without = |kind: Kind| {
+            move |mut world: World| {
+                world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
+                world
+            }
+        };
+        let snapshot = |kind: Kind| {
+            let world = status(world(), json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 3}));
+            let world = world.node("a", json!({})).pod("agent-a", "a", json!({}));
+            short_lists(&without(kind)(world).finish()).into_iter().map(|gap| gap.kind).collect::<Vec<_>>()
+        };
+        assert_eq!((snapshot(Kind::Nodes), snapshot(Kind::Pods)), (vec![Kind::Pods], vec![Kind::Nodes]));
+        let one_node = |mut world: World| {
+            world.snapshot.nodes_limited = true;
+            world
+        };
+        assert_eq!(counted(2, 2, one_node), []);
+    }
+
+    #[test]
+    fn an_observed_template_has_a_revision_unless_none_was_read() {
+        let with = |revisions: fn(World) -> World| {
+            let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+            world.snapshot.controller_revisions.clear();
+            short_lists(&revisions(world).finish()).into_iter().map(|gap| gap.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(with(|world| world), []);
+        assert_eq!(with(|world| world.revision_of_image("hash2", 2, "agent:2")), []);
+        assert_eq!(with(|world| world.revision_of_image("hash1", 1, "agent:1")), [Kind::ControllerRevisions]);
+    }
+}

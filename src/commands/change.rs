@@ -133,7 +133,7 @@ pub(super) trait Verb {
             _ => None,
         };
         let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
-        let (Some((hash, template)), Some(step)) = (target, plan.steps.first()) else { return Ok(None) };
+        let (Some((hash, template)), Some(step)) = (target, plan.step.as_ref()) else { return Ok(None) };
         if snapshot.is_admitted(daemon_set, hash).is_none() {
             return Ok(None);
         }
@@ -231,7 +231,7 @@ impl<V: Verb> RunCommand for V {
             report,
         };
         // If the template is already there, only the rest of a rollback is done: nobody asked for a rollout.
-        let is_staged = is_staged(daemon_set) && (!plan.steps.is_empty() || is_rolled_back(&before));
+        let is_staged = is_staged(daemon_set) && (plan.step.is_some() || is_rolled_back(&before));
         if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged) {
             if settings.dry_run == DryRun::Server {
                 let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
@@ -249,7 +249,7 @@ impl<V: Verb> RunCommand for V {
             let message = "--watch would not end: with this update strategy, the controller does not replace pods";
             return Err(CommandError::usage(message).into());
         }
-        let Some(step) = plan.steps.first() else {
+        let Some(step) = &plan.step else {
             let text = session.view.text(|page| render::change::not_needed(&change.report, page));
             change.print(&text, Some(&daemon_set.object), out)?;
             if plan.action != Action::Retry {

@@ -39,8 +39,7 @@ pub(super) async fn held_at(
     session: &Session,
     io: &mut Io<'_>,
 ) -> Result<(Timestamp, Option<Template>), Failure> {
-    let step = plan.steps.iter().find(|step| matches!(step, Step::PatchDaemonSet(_)));
-    let (Some(step), Flavor::Apps) = (step, before.flavor()) else { return Ok((planned, None)) };
+    let (Some(step), Flavor::Apps) = (&plan.step, before.flavor()) else { return Ok((planned, None)) };
     let live = session.source.live()?;
     let interrupt = io.interrupt.clone();
     let tried = interrupt.unless_requested(try_hold(live, step, before, repeat));

@@ -340,13 +340,13 @@ impl Order<'_> {
         show(out, io).map_err(not_shown)?;
         if dry_run {
             match is_text {
-                true if plan.steps.is_empty() => {}
+                true if plan.step.is_none() => {}
                 true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
                 false => output::print_json(&mut report, view, out)?,
             }
             return Ok((Exit::Success, None));
         }
-        if plan.steps.is_empty() && !is_advanced {
+        if plan.step.is_none() && !is_advanced {
             if !is_text {
                 output::print_json(&mut report, view, out)?;
             }

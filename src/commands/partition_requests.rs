@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
             writeln!(io.err, "{message}")?;
         }
         self.report.original_strategy = kept;
-        let Some(step) = Plan::resume(&live).steps.into_iter().next() else { return Ok(()) };
+        let Some(step) = Plan::resume(&live).step else { return Ok(()) };
         let interrupt = io.interrupt.clone();
         let tried = check_end_of_hold(&step, &live, self.live, interrupt.requested());
         let tried = self.tell_long_wait(tried, io).await;

@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
 
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
-        for step in self.plan.steps.clone() {
+        if let Some(step) = self.plan.step.clone() {
             let object = self.apply(&step, self.before, io).await?;
             if let Some(stored) = template(&object) {
                 let planned = std::mem::replace(&mut self.stage.template, stored);

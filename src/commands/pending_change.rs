@@ -402,11 +402,7 @@ impl PendingChange<'_> {
             return false;
         }
         if self.plan.action != Action::Pause {
-            let mut patches = self.plan.steps.iter().filter_map(|step| match step {
-                Step::PatchDaemonSet(patch) => Some(patch),
-                _ => None,
-            });
-            return changed_again && patches.any(|patch| !has_spec_of(patch, stored, &live.object));
+            return changed_again && self.plan.patch().is_some_and(|patch| !has_spec_of(patch, stored, &live.object));
         }
         match &live.spec.update_strategy {
             UpdateStrategy::OnDelete | UpdateStrategy::Unknown(_) => false,

@@ -82,7 +82,7 @@ impl Verb for RestartArgs {
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         let refusal = |warnings| worse(warnings).hint("to restart the pods anyway, add --force");
         let planned = restart(before, self.force).map_err(refusal)?;
-        if planned.plan.steps.is_empty() {
+        if planned.plan.step.is_none() {
             let message = "the DaemonSet was already restarted within this second";
             let restart = name_of(before.daemon_set).command(Subcommand::Restart);
             let restart = if self.force { restart.switch("--force") } else { restart };

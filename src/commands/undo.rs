@@ -144,7 +144,7 @@ impl Verb for UndoArgs {
             None => {
                 let Planned { plan, report, .. } = self.plan_rollback(before)?;
                 // Nobody asked for a rollout of the existing template.
-                let is_needed = !plan.steps.is_empty() || is_rolled_back(before);
+                let is_needed = plan.step.is_some() || is_rolled_back(before);
                 (report.to_revision.filter(|_| is_needed), doubts(report.warnings))
             }
         };

@@ -4,7 +4,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
-use super::DaemonSetPatch;
+use super::{Action, DaemonSetPatch, Plan, Step};
 use crate::model::daemon_set::DaemonSet;
 
 /// Edits to one object. Each operation applies to the result of the ones before it.
@@ -48,10 +48,11 @@ impl<'a> Edits<'a> {
         }
     }
 
-    /// Returns the patch; `None` if there is nothing to change.
-    pub(super) fn into_patch(self) -> Option<DaemonSetPatch> {
+    /// Returns the plan to make the edits.
+    pub(super) fn into_plan(self, action: Action) -> Plan {
         let Edits { daemon_set, operations, .. } = self;
-        (!operations.is_empty()).then(|| DaemonSetPatch::new(daemon_set, operations))
+        let patch = (!operations.is_empty()).then(|| DaemonSetPatch::new(daemon_set, operations));
+        Plan { action, step: patch.map(Step::PatchDaemonSet) }
     }
 }
 
@@ -67,8 +68,7 @@ mod tests {
         let mut edits = Edits::of(&daemon_set);
         edit(&mut edits);
         let (expected, operations) = (edits.object.clone(), edits.operations.len());
-        let Some(patch) = edits.into_patch() else { return (object.clone(), 0) };
-        let object = patch.applied_to(object).unwrap();
+        let object = edits.into_plan(Action::Restart).applied_to(object).unwrap();
         assert_eq!(object, expected);
         (object, operations)
     }

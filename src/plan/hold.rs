@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::DaemonSetPatch;
 use super::edits::Edits;
+use super::{Action, Plan};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{
     ANNOTATIONS, GATES_ANNOTATION, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION,
@@ -13,49 +13,71 @@ use crate::model::hold::{
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template::Template;
 
-/// Suspends the update strategy; does nothing if the controller replaces no pods already.
-pub(super) fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
-    let mut edits = Edits::of(daemon_set);
-    match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
-        // Stops a client that replaces pods.
-        (_, UpdateStrategy::OnDelete) => edits.remove(&annotation(RUN_ANNOTATION)),
-        (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
-        (Flavor::Apps, _) => {
-            suspend(daemon_set, now, &mut edits);
-            // Left by an overridden hold: its client must not mistake this hold for its own.
-            edits.remove(&annotation(PARTITION_ANNOTATION));
-            edits.remove(&annotation(RUN_ANNOTATION));
-            edits.remove(&annotation(GATES_ANNOTATION));
+impl Plan {
+    /// Suspends the update strategy; does nothing if the controller replaces no pods already.
+    pub fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Self {
+        let mut edits = Edits::of(daemon_set);
+        match (daemon_set.flavor(), &daemon_set.spec.update_strategy) {
+            // Stops a client that replaces pods.
+            (_, UpdateStrategy::OnDelete) => edits.remove(&annotation(RUN_ANNOTATION)),
+            (Flavor::Advanced, _) => edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], true),
+            (Flavor::Apps, _) => {
+                suspend(daemon_set, now, &mut edits);
+                // Left by an overridden hold: its client must not mistake this hold for its own.
+                edits.remove(&annotation(PARTITION_ANNOTATION));
+                edits.remove(&annotation(RUN_ANNOTATION));
+                edits.remove(&annotation(GATES_ANNOTATION));
+            }
         }
+        edits.into_plan(Action::Pause)
     }
-    edits.into_patch()
-}
 
-/// Suspends the update strategy if it is not suspended yet, and records how many pods stay on older revisions, which
-/// client replaces the others, and its flags. For an Advanced DaemonSet, its controller replaces them.
-pub(super) fn partition(
-    daemon_set: &DaemonSet,
-    now: Timestamp,
-    keep: IntOrPercent,
-    run: &str,
-    flags: &StageFlags,
-    template: Option<&Template>,
-) -> Option<DaemonSetPatch> {
-    let mut edits = Edits::of(daemon_set);
-    if daemon_set.flavor() == Flavor::Advanced {
-        edits.set(&["spec", "updateStrategy", "rollingUpdate", "partition"], json!(keep));
-    } else {
-        if Hold::in_force(daemon_set).is_none() {
-            suspend(daemon_set, now, &mut edits);
+    /// Suspends the update strategy if it is not suspended yet, and records how many pods stay on older revisions, which
+    /// client replaces the others, and its flags, together with a new template. For an Advanced DaemonSet, its controller replaces them.
+    pub(crate) fn partition(
+        daemon_set: &DaemonSet,
+        now: Timestamp,
+        keep: IntOrPercent,
+        run: &str,
+        flags: &StageFlags,
+        template: Option<&Template>,
+    ) -> Self {
+        let mut edits = Edits::of(daemon_set);
+        if daemon_set.flavor() == Flavor::Advanced {
+            edits.set(&["spec", "updateStrategy", "rollingUpdate", "partition"], json!(keep));
+        } else {
+            if Hold::in_force(daemon_set).is_none() {
+                suspend(daemon_set, now, &mut edits);
+            }
+            edits.set(&annotation(PARTITION_ANNOTATION), keep.to_string());
+            edits.set(&annotation(RUN_ANNOTATION), run);
+            edits.set(&annotation(GATES_ANNOTATION), flags.to_annotation());
         }
-        edits.set(&annotation(PARTITION_ANNOTATION), keep.to_string());
-        edits.set(&annotation(RUN_ANNOTATION), run);
-        edits.set(&annotation(GATES_ANNOTATION), flags.to_annotation());
+        if let Some(template) = template {
+            edits.set(&["spec", "template"], template.value().clone());
+        }
+        edits.into_plan(Action::Partition(keep))
     }
-    if let Some(template) = template {
-        edits.set(&["spec", "template"], template.value().clone());
+
+    /// Restores the update strategy that a hold has suspended. If it has been changed since, it stays.
+    pub fn resume(daemon_set: &DaemonSet) -> Self {
+        let mut edits = Edits::of(daemon_set);
+        if let (Flavor::Advanced, UpdateStrategy::RollingUpdate(rolling)) =
+            (daemon_set.flavor(), &daemon_set.spec.update_strategy)
+            && rolling.paused
+        {
+            edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], false);
+        }
+        if let Some(hold) = Hold::of(daemon_set) {
+            if hold.is_in_force {
+                edits.set(&["spec", "updateStrategy"], hold.original);
+            }
+            for key in ANNOTATIONS {
+                edits.remove(&annotation(key));
+            }
+        }
+        edits.into_plan(Action::Resume)
     }
-    edits.into_patch()
 }
 
 /// Sets the type of the update strategy to OnDelete, and stores the current strategy in an annotation.
@@ -69,26 +91,6 @@ fn suspend(daemon_set: &DaemonSet, now: Timestamp, edits: &mut Edits<'_>) {
     edits.set(&["spec", "updateStrategy", "type"], "OnDelete");
 }
 
-/// Restores the update strategy that a hold has suspended. If it has been changed since, it stays.
-pub(super) fn resume(daemon_set: &DaemonSet) -> Option<DaemonSetPatch> {
-    let mut edits = Edits::of(daemon_set);
-    if let (Flavor::Advanced, UpdateStrategy::RollingUpdate(rolling)) =
-        (daemon_set.flavor(), &daemon_set.spec.update_strategy)
-        && rolling.paused
-    {
-        edits.set(&["spec", "updateStrategy", "rollingUpdate", "paused"], false);
-    }
-    if let Some(hold) = Hold::of(daemon_set) {
-        if hold.is_in_force {
-            edits.set(&["spec", "updateStrategy"], hold.original);
-        }
-        for key in ANNOTATIONS {
-            edits.remove(&annotation(key));
-        }
-    }
-    edits.into_patch()
-}
-
 fn annotation(key: &str) -> [&str; 3] {
     ["metadata", "annotations", key]
 }
@@ -97,7 +99,7 @@ fn annotation(key: &str) -> [&str; 3] {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{DaemonSet, Hold, PARTITION_ANNOTATION, RUN_ANNOTATION, pause, resume};
+    use super::{DaemonSet, Hold, PARTITION_ANNOTATION, Plan, RUN_ANNOTATION};
 
     fn daemon_set(api_version: &str, strategy: &Value) -> DaemonSet {
         DaemonSet::from_object(json!({
@@ -109,13 +111,13 @@ mod tests {
     }
 
     fn paused(daemon_set: &DaemonSet) -> Option<DaemonSet> {
-        let patch = pause(daemon_set, "2026-11-21T06:00:00Z".parse().unwrap())?;
-        Some(DaemonSet::from_object(patch.applied_to(&daemon_set.object).unwrap()).unwrap())
+        let plan = Plan::pause(daemon_set, "2026-11-21T06:00:00Z".parse().unwrap());
+        Some(DaemonSet::from_object(plan.patch()?.applied_to(&daemon_set.object).unwrap()).unwrap())
     }
 
     fn resumed(daemon_set: &DaemonSet) -> Option<DaemonSet> {
-        let patch = resume(daemon_set)?;
-        Some(DaemonSet::from_object(patch.applied_to(&daemon_set.object).unwrap()).unwrap())
+        let plan = Plan::resume(daemon_set);
+        Some(DaemonSet::from_object(plan.patch()?.applied_to(&daemon_set.object).unwrap()).unwrap())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Writes as data: `--dry-run` shows the same value that is sent.
 //!
-//! A [`Plan`] is an [`Action`] that is applied in [`Step`]s. A step that changes an object has a precondition, the
+//! A [`Plan`] is an [`Action`] with its [`Step`]. A step that changes an object has a precondition, the
 //! version or the identity that it was planned for, so that a concurrent edit is never overwritten.
 
 mod edits;
@@ -11,15 +11,12 @@ mod retry;
 mod set;
 mod undo;
 
-use jiff::Timestamp;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::model::template::Template;
 pub use pod_ref::PodRef;
 pub(crate) use retry::RETRIED_ANNOTATION;
 pub use set::{SpecFields, StrategyType};
@@ -27,13 +24,13 @@ pub use set::{SpecFields, StrategyType};
 /// The name under which the API server records the fields that this tool has changed.
 pub const FIELD_MANAGER: &str = "kubectl-ds";
 
-/// A change to a DaemonSet, and its steps.
+/// A change to a DaemonSet, and the step that makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The change.
     pub action: Action,
-    /// The steps, in order; empty if there is nothing to do.
-    pub steps: Vec<Step>,
+    /// What to send; `None` if there is nothing to do.
+    pub step: Option<Step>,
 }
 
 /// A change to a DaemonSet.
@@ -86,75 +83,30 @@ pub struct DaemonSetPatch {
 }
 
 impl Plan {
-    fn of(action: Action, patch: Option<DaemonSetPatch>) -> Self {
-        Plan { action, steps: patch.map(Step::PatchDaemonSet).into_iter().collect() }
-    }
-
-    /// Plans to give a DaemonSet the template of a revision; there is nothing to do if it has that template.
-    pub fn undo(daemon_set: &DaemonSet, to_revision: i64, template: &Template) -> Self {
-        let needed = !template.same_meaning(&daemon_set.template());
-        Plan::of(Action::Undo { to_revision }, needed.then(|| undo::undo(daemon_set, template)))
-    }
-
-    /// Plans to restart all pods; there is nothing to do if a restart was requested within the same second.
-    pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
-        Plan::of(Action::Restart, restart::restart(daemon_set, now))
-    }
-
-    /// Plans to make the controller sync the DaemonSet now; there is nothing to do if that was done at the same time.
-    pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Self {
-        Plan::of(Action::Retry, retry::retry(daemon_set, now))
-    }
-
-    /// Plans to set fields of the spec; there is nothing to do if they have these values. `remembers` tells whether the
-    /// current pace is stored in an annotation, so that it can be restored.
-    pub fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Self {
-        Plan::of(Action::Set(fields), set::set(daemon_set, fields, remembers))
-    }
-
-    /// Plans to suspend the update strategy; there is nothing to do if the controller replaces no pods already.
-    pub fn pause(daemon_set: &DaemonSet, now: Timestamp) -> Self {
-        Plan::of(Action::Pause, hold::pause(daemon_set, now))
-    }
-
-    /// Plans to suspend the update strategy for a client that replaces all but `keep` pods, together with a new template.
-    pub(crate) fn partition(
-        daemon_set: &DaemonSet,
-        now: Timestamp,
-        keep: IntOrPercent,
-        run: &str,
-        flags: &StageFlags,
-        template: Option<&Template>,
-    ) -> Self {
-        Plan::of(Action::Partition(keep), hold::partition(daemon_set, now, keep, run, flags, template))
-    }
-
     /// Makes the API server reject unknown fields.
     #[must_use]
     pub(crate) fn refusing_unknown_fields(mut self) -> Self {
-        for step in &mut self.steps {
-            if let Step::PatchDaemonSet(patch) = step {
-                patch.refuses_unknown_fields = true;
-            }
+        if let Some(Step::PatchDaemonSet(patch)) = &mut self.step {
+            patch.refuses_unknown_fields = true;
         }
         self
-    }
-
-    /// Plans to restore the update strategy; there is nothing to do if it is not suspended.
-    pub fn resume(daemon_set: &DaemonSet) -> Self {
-        Plan::of(Action::Resume, hold::resume(daemon_set))
     }
 
     /// Returns the resulting DaemonSet, as far as it is known without the API server.
     ///
     /// # Errors
     ///
-    /// Fails if the object lacks a field that a step changes.
+    /// Fails if the object lacks a field that the step changes.
     pub fn applied_to(&self, object: &Value) -> Result<Value, json_patch::PatchError> {
-        self.steps.iter().try_fold(object.clone(), |object, step| match step {
-            Step::PatchDaemonSet(patch) => patch.applied_to(&object),
-            Step::DeletePod(_) | Step::EvictPod(_) => Ok(object),
-        })
+        self.patch().map_or_else(|| Ok(object.clone()), |patch| patch.applied_to(object))
+    }
+
+    /// Returns the patch of the DaemonSet, if there is anything to change.
+    pub(crate) fn patch(&self) -> Option<&DaemonSetPatch> {
+        match &self.step {
+            Some(Step::PatchDaemonSet(patch)) => Some(patch),
+            Some(Step::DeletePod(_) | Step::EvictPod(_)) | None => None,
+        }
     }
 }
 

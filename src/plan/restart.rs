@@ -2,32 +2,34 @@
 
 use jiff::Timestamp;
 
-use super::DaemonSetPatch;
 use super::edits::Edits;
+use super::{Action, Plan};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 
-/// Writes the time of a restart into the template, like `defaultObjectRestarter` in
-/// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2.
-///
-/// Returns `None` if the template already has this time, which has a resolution of one second.
-pub(super) fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Option<DaemonSetPatch> {
-    let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let mut edits = Edits::of(daemon_set);
-    edits.set(&["spec", "template", "metadata", "annotations", RESTARTED_AT_ANNOTATION], at);
-    edits.into_patch()
+impl Plan {
+    /// Writes the time of a restart into the template, like `defaultObjectRestarter` in
+    /// k8s.io/kubectl/pkg/polymorphichelpers/objectrestarter.go, release 1.37.2.
+    ///
+    /// There is nothing to do if the template already has this time, which has a resolution of one second.
+    pub fn restart(daemon_set: &DaemonSet, now: Timestamp) -> Self {
+        let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut edits = Edits::of(daemon_set);
+        edits.set(&["spec", "template", "metadata", "annotations", RESTARTED_AT_ANNOTATION], at);
+        edits.into_plan(Action::Restart)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{DaemonSet, restart};
+    use super::{DaemonSet, Plan};
 
     fn restarted(template: Value) -> Option<Value> {
         let daemon_set = DaemonSet::from_object(json!({"spec": {"template": template}})).unwrap();
-        let patch = restart(&daemon_set, "2026-11-21T06:00:00.5Z".parse().unwrap())?;
-        Some(patch.applied_to(&daemon_set.object).unwrap()["spec"]["template"].take())
+        let plan = Plan::restart(&daemon_set, "2026-11-21T06:00:00.5Z".parse().unwrap());
+        Some(plan.patch()?.applied_to(&daemon_set.object).unwrap()["spec"]["template"].take())
     }
 
     #[test]

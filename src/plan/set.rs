@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::DaemonSetPatch;
 use super::edits::Edits;
+use super::{Action, Plan};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -122,47 +122,51 @@ impl SpecFields {
     }
 }
 
-/// Sets the fields whose values differ from those of the DaemonSet. If it `remembers` the pace, it records the previous
-/// one; otherwise a pace that is set is permanent, and the record is removed.
-pub(super) fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Option<DaemonSetPatch> {
-    const RAISED: [&str; 3] = ["metadata", "annotations", RAISED_PACE_ANNOTATION];
-    let mut edits = Edits::of(daemon_set);
-    let current = SpecFields::of(daemon_set);
-    let changed = fields.different_from(current);
-    for (path, value) in changed.entries() {
-        edits.set(path, value);
-    }
-    if remembers {
-        // If a pace is raised twice, the original is the one to restore.
-        let before = RaisedPace::of(daemon_set).map(|raised| raised.before).or_else(|| Limit::of(daemon_set));
-        let after = (fields.max_surge.or(current.max_surge)).zip(fields.max_unavailable.or(current.max_unavailable));
-        let after = after.map(|(max_surge, max_unavailable)| Limit::new(max_surge, max_unavailable));
-        if let Some((before, after)) = before.zip(after) {
-            edits.set(&RAISED, RaisedPace { before, after }.to_string());
+impl Plan {
+    /// Sets the fields whose values differ from those of the DaemonSet. If it `remembers` the pace, it records the previous
+    /// one; otherwise a pace that is set is permanent, and the record is removed.
+    pub fn set(daemon_set: &DaemonSet, fields: SpecFields, remembers: bool) -> Self {
+        const RAISED: [&str; 3] = ["metadata", "annotations", RAISED_PACE_ANNOTATION];
+        let mut edits = Edits::of(daemon_set);
+        let current = SpecFields::of(daemon_set);
+        let changed = fields.different_from(current);
+        for (path, value) in changed.entries() {
+            edits.set(path, value);
         }
-    } else if changed.max_surge.is_some() || changed.max_unavailable.is_some() {
-        edits.remove(&RAISED);
-    }
-    if changed.strategy_type.is_some() {
-        // A user who changes the type ends a hold, which must not take effect again later.
-        for key in hold::ANNOTATIONS {
-            edits.remove(&["metadata", "annotations", key]);
+        if remembers {
+            // If a pace is raised twice, the original is the one to restore.
+            let before = RaisedPace::of(daemon_set).map(|raised| raised.before).or_else(|| Limit::of(daemon_set));
+            let after =
+                (fields.max_surge.or(current.max_surge)).zip(fields.max_unavailable.or(current.max_unavailable));
+            let after = after.map(|(max_surge, max_unavailable)| Limit::new(max_surge, max_unavailable));
+            if let Some((before, after)) = before.zip(after) {
+                edits.set(&RAISED, RaisedPace { before, after }.to_string());
+            }
+        } else if changed.max_surge.is_some() || changed.max_unavailable.is_some() {
+            edits.remove(&RAISED);
         }
+        if changed.strategy_type.is_some() {
+            // A user who changes the type ends a hold, which must not take effect again later.
+            for key in hold::ANNOTATIONS {
+                edits.remove(&["metadata", "annotations", key]);
+            }
+        }
+        edits.into_plan(Action::Set(fields))
     }
-    edits.into_patch()
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json, to_value};
 
-    use super::{DaemonSet, SpecFields, StrategyType, set};
+    use super::{DaemonSet, Plan, SpecFields, StrategyType};
     use crate::model::int_or_percent::IntOrPercent::{Int, Percent};
 
     fn operations(spec: &Value, fields: SpecFields) -> Value {
         let object = json!({"metadata": {"name": "agent", "namespace": "team", "resourceVersion": "7"}, "spec": spec});
         let daemon_set = DaemonSet::from_object(object).unwrap();
-        let patch = set(&daemon_set, fields.with_other_zero(), false).map(|patch| to_value(patch.patch()).unwrap());
+        let plan = Plan::set(&daemon_set, fields.with_other_zero(), false);
+        let patch = plan.patch().map(|patch| to_value(patch.patch()).unwrap());
         let Some(mut patch) = patch else { return json!([]) };
         let first = patch.as_array_mut().unwrap().remove(0);
         assert_eq!(first, json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}));
@@ -232,7 +236,7 @@ mod tests {
         });
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let annotations = |fields| {
-            let changed = set(&daemon_set, fields, false).unwrap().applied_to(&object).unwrap();
+            let changed = Plan::set(&daemon_set, fields, false).applied_to(&object).unwrap();
             changed["metadata"]["annotations"].as_object().unwrap().len()
         };
         let on_delete = SpecFields { strategy_type: Some(StrategyType::OnDelete), ..SpecFields::default() };

@@ -1,22 +1,28 @@
 //! Rolls back to the template of a revision.
 
-use super::{DaemonSetPatch, replace};
+use super::{Action, DaemonSetPatch, Plan, Step, replace};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
 
-/// Replaces the whole template of a DaemonSet with that of a revision.
-///
-/// Only the template is changed, as in `Rollback` in k8s.io/kubectl/pkg/polymorphichelpers/rollback.go, release 1.37.2;
-/// a JSON Patch also works for custom resources, which do not support its strategic merge patch.
-pub(super) fn undo(daemon_set: &DaemonSet, template: &Template) -> DaemonSetPatch {
-    DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())])
+impl Plan {
+    /// Replaces the whole template of a DaemonSet with that of a revision.
+    ///
+    /// Only the template is changed, as in `Rollback` in k8s.io/kubectl/pkg/polymorphichelpers/rollback.go, release 1.37.2;
+    /// a JSON Patch also works for custom resources, which do not support its strategic merge patch.
+    ///
+    /// There is nothing to do if it has that template.
+    pub fn undo(daemon_set: &DaemonSet, to_revision: i64, template: &Template) -> Self {
+        let patch = || DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())]);
+        let needed = !template.same_meaning(&daemon_set.template());
+        Plan { action: Action::Undo { to_revision }, step: needed.then(patch).map(Step::PatchDaemonSet) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{json, to_value};
 
-    use super::{DaemonSet, Template, undo};
+    use super::{DaemonSet, Plan, Template};
 
     #[test]
     fn the_template_is_replaced_whole_and_only_on_the_version_that_was_read() {
@@ -27,7 +33,8 @@ mod tests {
         });
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a"}]}});
-        let patch = undo(&daemon_set, &Template::new(template.clone()));
+        let plan = Plan::undo(&daemon_set, 1, &Template::new(template.clone()));
+        let patch = plan.patch().unwrap();
         assert_eq!(patch.api_version, "apps.kruise.io/v1alpha1");
         assert_eq!(
             to_value(patch.patch()).unwrap(),

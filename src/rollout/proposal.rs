@@ -21,7 +21,7 @@ use crate::facts::revisions::{Revision, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
-use crate::plan::{Plan, Step};
+use crate::plan::Plan;
 use crate::report::change::Change;
 use crate::report::count;
 use crate::report::coverage::Incomplete;
@@ -69,11 +69,8 @@ impl<'s, 'a> Proposal<'s, 'a> {
 
     /// Returns the patch as JSON values.
     pub(super) fn patch(&self) -> Vec<Value> {
-        let patches = self.plan.steps.iter().filter_map(|step| match step {
-            Step::PatchDaemonSet(patch) => Some(patch.patch().0),
-            Step::DeletePod(_) | Step::EvictPod(_) => None,
-        });
-        patches.flatten().filter_map(|operation| serde_json::to_value(operation).ok()).collect()
+        let operations = self.plan.patch().into_iter().flat_map(|patch| patch.patch().0);
+        operations.filter_map(|operation| serde_json::to_value(operation).ok()).collect()
     }
 
     /// Returns whether the update strategy changes.
@@ -117,7 +114,7 @@ impl<'s, 'a> Proposal<'s, 'a> {
 
     /// Returns the common part of all reports on changes.
     pub(super) fn report(&self, kind: PlanKind) -> ChangePlan {
-        let needed = !self.plan.steps.is_empty();
+        let needed = self.plan.step.is_some();
         ChangePlan {
             kind,
             daemon_set: name_of(self.before.daemon_set),

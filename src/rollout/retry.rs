@@ -70,7 +70,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let replaces = replace_pods.is_some();
     let mut plan = Plan::retry(daemon_set, before.now());
     if !may_wait(before) {
-        plan.steps.clear();
+        plan.step = None;
     }
     let proposal = Proposal::new(before, plan);
     let mut report = proposal.report(PlanKind::RetryPlan);
@@ -275,7 +275,6 @@ mod tests {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let planned = retry(&Situation::new(&index, &snapshot.daemon_sets[0]));
-        assert!(planned.plan.steps.len() <= 1, "nothing but the DaemonSet is changed");
         let backoffs = planned.report.backoffs.iter().map(|backoff| {
             let pod = backoff.pod.as_ref().map(|pod| pod.pod.clone()).unwrap_or_default();
             (backoff.attempt, pod, backoff.obstacle)
@@ -335,7 +334,7 @@ mod tests {
         assert_eq!(planned(refused()).1, [(Attempt::DeletePods, String::new(), None)]);
         let snapshot = refused().finish();
         let index = Index::new(&snapshot);
-        assert_eq!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.steps.len(), 1);
+        assert!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.step.is_some());
     }
 
     #[test]
@@ -492,7 +491,7 @@ mod tests {
         let retried = json!({"metadata": {"annotations": {"kubectl-ds/retried-at": at("12:00:00")}}});
         let snapshot = one_crashes().daemon_set(retried).finish();
         let index = Index::new(&snapshot);
-        assert_eq!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.steps, []);
+        assert_eq!(retry(&Situation::new(&index, &snapshot.daemon_sets[0])).plan.step, None);
     }
 
     #[test]

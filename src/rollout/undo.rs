@@ -460,10 +460,10 @@ mod tests {
             let snapshot = world.daemon_set(json!({"metadata": {"annotations": {GENERATION: now}}})).finish();
             let index = Index::new(&snapshot);
             let planned = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(number));
-            planned.map(|planned| (planned.plan.steps.len(), planned.report.to_revision, planned.report.why))
+            planned.map(|planned| (planned.plan.step.is_some(), planned.report.to_revision, planned.report.why))
         };
-        let found = |number, now| Ok((0, Some(now), Some(format!("revision {number} is now revision {now}"))));
-        let gone = |number, all: &[i64]| Err(NoTarget::NoSuchRevision(number, all.to_vec()));
+        let found = |number, now| Ok((false, Some(now), Some(format!("revision {number} is now revision {now}"))));
+        let gone = |number| Err(NoTarget::NoTemplate(number, NoTemplate::NoSuchRevision));
         let back = [(2, "agent:2", 5), (3, "agent:3", 10), (4, "agent:1", 0)];
         assert_eq!(to(&back, ("1", "4"), 1), found(1, 4));
         // The controller has missed a template.

@@ -124,7 +124,7 @@ fn carried_out(
     before: &DaemonSet,
     is_dry_run: bool,
 ) -> (Application<&'static str>, usize) {
-    let application = pin!(apply(script, &plan.steps[0], before, is_dry_run));
+    let application = pin!(apply(script, plan.step.as_ref().unwrap(), before, is_dry_run));
     match application.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(application) => (application, script.sent.get()),
         Poll::Pending => panic!("nothing here waits"),
@@ -147,7 +147,7 @@ fn what_became_of_a_patch_that_was_given_up_on_is_read_again() {
     ] {
         let (script, before) = (Script::new(Err(Failed::NotFound), vec![now.clone()]), before());
         let plan = Plan::undo(&before, 1, &target);
-        let application = pin!(look_again(&script, &plan.steps[0], &before, "late"));
+        let application = pin!(look_again(&script, plan.step.as_ref().unwrap(), &before, "late"));
         assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected), "{now:?}");
         assert_eq!(script.sent.get(), 0);
     }
@@ -499,7 +499,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     let now = "2026-11-21T06:00:00Z".parse().unwrap();
     let template = DaemonSet::from_object(object("agent:3", |_| {})).unwrap().template();
     let plan = Plan::partition(&before, now, "3".parse().unwrap(), "run 1", &StageFlags::default(), Some(&template));
-    let Step::PatchDaemonSet(patch) = &plan.steps[0] else { panic!("no patch") };
+    let patch = plan.patch().unwrap();
     let mut answer = unstored(patch.applied_to(&before.object).unwrap());
     let dry_run =
         |answer: &Value| carried_out(&Script::new(Ok(answer.clone()), vec![Err("down")]), &plan, &before, true);
@@ -511,7 +511,7 @@ fn a_hold_whose_template_was_dropped_is_not_applied() {
     held["spec"]["template"] = object("agent:9", |_| {})["spec"]["template"].clone();
     let held = DaemonSet::from_object(held).unwrap();
     let again = Plan::partition(&held, now, "3".parse().unwrap(), "run 2", &StageFlags::default(), Some(&template));
-    let Step::PatchDaemonSet(patch) = &again.steps[0] else { panic!("no patch") };
+    let patch = again.patch().unwrap();
     let mut answer = unstored(patch.applied_to(&held.object).unwrap());
     answer["spec"]["template"] = held.object["spec"]["template"].clone();
     let script = Script::new(Ok(answer.clone()), vec![Err("down")]);

@@ -313,7 +313,7 @@ impl Client {
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let PlannedStage { plan, stage, report, .. } = plan(&situation, request, None).ok()?;
-        if plan.steps.is_empty() {
+        if plan.step.is_none() {
             return None;
         }
         model.apply(&plan);

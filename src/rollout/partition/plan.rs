@@ -345,7 +345,7 @@ pub(crate) fn plan(
     }
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
-        false => Plan { action: Action::Partition(keep), steps: Vec::new() },
+        false => Plan { action: Action::Partition(keep), step: None },
     };
     if matches!(request.template, NewTemplate::Manifest(_)) {
         plan = plan.refusing_unknown_fields();
@@ -1136,8 +1136,8 @@ mod tests {
     #[test]
     fn nothing_is_written_if_nothing_is_old_and_nothing_is_held() {
         let updated = || world().node("n0", json!({})).pod("agent-0", "n0", json!({}));
-        assert_eq!(planned(updated(), &request(0)).unwrap().plan.steps, []);
-        assert_eq!(planned(updated(), &request_of_image(0)).unwrap().plan.steps.len(), 1);
+        assert_eq!(planned(updated(), &request(0)).unwrap().plan.step, None);
+        assert!(planned(updated(), &request_of_image(0)).unwrap().plan.step.is_some());
     }
 
     #[test]

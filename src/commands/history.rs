@@ -282,24 +282,20 @@ fn choose<'a>(
 }
 
 /// Builds the error for an address without a template.
-fn not_there(revisions: &Revisions<'_>, address: Address, unknown: NoTemplate) -> CommandError {
+pub(super) fn not_there(revisions: &Revisions<'_>, address: Address, unknown: NoTemplate) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
-    match (unknown, address) {
+    let message = match (unknown, address) {
         (NoTemplate::Unreadable(number, problem), _) => {
-            CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
+            format!("revision {number} of {name} cannot be read: {problem}")
         }
-        (NoTemplate::NoSuchRevision, Address::Number(number)) => {
-            CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions))
-        }
-        (NoTemplate::NoSuchRevision, Address::Back(1)) => {
-            CommandError::new(format!("no revision of {name} before the current one")).hint(existing(revisions))
-        }
+        (NoTemplate::NoSuchRevision, Address::Number(number)) => format!("no revision {number} of {name}"),
+        (NoTemplate::NoSuchRevision, Address::Back(1)) => format!("no revision of {name} before the current one"),
         (NoTemplate::NoSuchRevision, Address::Back(steps)) => {
-            CommandError::new(format!("no {steps} revisions of {name} before the current one"))
-                .hint(existing(revisions))
+            format!("no {steps} revisions of {name} before the current one")
         }
-        (NoTemplate::NoSuchRevision, Address::Live) => CommandError::new(format!("{name} has no template")),
-    }
+        (NoTemplate::NoSuchRevision, Address::Live) => return CommandError::new(format!("{name} has no template")),
+    };
+    CommandError::new(message).hint(existing(revisions))
 }
 
 /// Returns the error for revisions that could not be read: one that was not found may exist.

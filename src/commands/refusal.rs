@@ -1,9 +1,9 @@
 //! Errors of commands that suspend or restore the update strategy, if that is refused or another client interferes.
 
-use super::history::existing;
+use super::history::not_there;
 use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::{Address, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
@@ -83,10 +83,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
             suspend_again(CommandError::new(message), &name, Continued::of_request(&name, request).again())
                 .hint(Fix::new("to let the controller finish", name.command(Subcommand::Resume)))
         }
-        StageRefusal::NoSuchRevision(number) => {
-            CommandError::new(format!("revision {number} of {title} not found, or cannot be read"))
-                .hint(existing(revisions))
-        }
+        StageRefusal::NoTemplate(number, unknown) => not_there(revisions, Address::Number(number), unknown),
         StageRefusal::NoSuchContainer(container) => {
             let template = revisions.live.value();
             let containers = ["containers", "initContainers"].map(|field| template["spec"][field].as_array());

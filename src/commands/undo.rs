@@ -5,12 +5,12 @@ use clap::Args;
 use super::change::{Verb, doubts};
 use super::change_args::ChangeArgs;
 use super::gate_args::{GateArgs, OnFailure};
-use super::history::{existing, revisions_unknown};
+use super::history::{existing, not_there, revisions_unknown};
 use super::parse::parse_revision_number;
 use super::refusal::worse;
 use crate::error::CommandError;
 use crate::facts::controller::Controller;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::{Address, NoTemplate, Revisions, name_of};
 use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::partition::plan::StageRequest;
@@ -74,7 +74,8 @@ impl UndoArgs {
         }
         let done = done_rollback(before).filter(|_| number.is_none());
         plan(before, number.or(done)).map(|planned| rolled_back_already(before, planned, done)).map_err(|none| {
-            let is_repeated = matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoSuchRevision(..));
+            let is_repeated =
+                matches!(none, NoTarget::OnlyLeft(_) | NoTarget::NoTemplate(_, NoTemplate::NoSuchRevision));
             let current = || unfinished_rollback(before).filter(|_| is_repeated);
             revisions_unknown(&before.revisions, before.index.snapshot)
                 .or_else(|| Some(unfinished(before, current()?)))
@@ -169,19 +170,13 @@ impl Verb for UndoArgs {
 fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
     let name = name_of(revisions.daemon_set).title();
     match none {
-        NoTarget::NoSuchRevision(number, others) => {
-            let error = CommandError::new(format!("no revision {number} of {name}")).hint(existing(revisions));
-            match others.first() {
-                Some(newest) if number < *newest => error.hint(
-                    "rolling back to a revision gives it a new number, and old ones are deleted beyond \
-                     spec.revisionHistoryLimit",
-                ),
-                _ => error,
-            }
-        }
-        NoTarget::Unreadable(number, problem) => {
-            CommandError::new(format!("revision {number} of {name} cannot be read: {problem}"))
-                .hint(existing(revisions))
+        NoTarget::NoTemplate(number, unknown) => {
+            let newest = revisions.all.first().filter(|_| unknown == NoTemplate::NoSuchRevision);
+            let is_gone = newest.is_some_and(|newest| number < newest.number());
+            let error = not_there(revisions, Address::Number(number), unknown);
+            let why = "rolling back to a revision gives it a new number, and old ones are deleted beyond \
+                       spec.revisionHistoryLimit";
+            if is_gone { error.hint(why) } else { error }
         }
         NoTarget::OnlyLeft(number) => CommandError::new(format!(
             "every other revision of {name} was rolled back before, such as revision {number}"

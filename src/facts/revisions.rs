@@ -84,6 +84,15 @@ impl Revision<'_> {
         self.available > self.failing
     }
 
+    /// Returns the template.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be read.
+    pub fn readable(&self) -> Result<&Template, NoTemplate> {
+        self.template.as_ref().map_err(|problem| NoTemplate::Unreadable(self.number(), problem.clone()))
+    }
+
     fn is_same_template(&self, other: &Revision<'_>) -> bool {
         matches!((&self.template, &other.template), (Ok(one), Ok(other)) if one.same_meaning(other))
     }
@@ -363,10 +372,7 @@ impl<'a> Revisions<'a> {
             Address::Back(steps) => self.back(steps),
         };
         let revision = revision.ok_or(NoTemplate::NoSuchRevision)?;
-        match &revision.template {
-            Ok(template) => Ok((Some(revision), template)),
-            Err(problem) => Err(NoTemplate::Unreadable(revision.number(), problem.clone())),
-        }
+        Ok((Some(revision), revision.readable()?))
     }
 }
 

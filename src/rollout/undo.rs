@@ -4,7 +4,7 @@ use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::certain_harm;
 use super::rollback::{held_back, revision_fails};
 use super::situation::Situation;
-use crate::facts::revisions::{BRIEF, Doubt, Revision, Revisions};
+use crate::facts::revisions::{BRIEF, Doubt, NoTemplate, Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
@@ -16,10 +16,8 @@ use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoTarget {
-    /// No revision has this number; the existing numbers follow, newest first.
-    NoSuchRevision(i64, Vec<i64>),
-    /// The template of this revision cannot be read; contains the reason.
-    Unreadable(i64, String),
+    /// The revision with this number has no template.
+    NoTemplate(i64, NoTemplate),
     /// All revisions have the live template; contains their number.
     NoOther(usize),
     /// All others were rolled back from; contains the one that is available on the most nodes, or the newest.
@@ -39,13 +37,11 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     let (target, template, why) = match to_revision {
         Some(number) => {
             let target = revisions.number(number).or_else(|| revisions.renumbered(number));
-            let target = target.ok_or_else(|| NoTarget::NoSuchRevision(number, numbers()))?;
+            let unknown = |unknown| NoTarget::NoTemplate(number, unknown);
+            let target = target.ok_or_else(|| unknown(NoTemplate::NoSuchRevision))?;
             let is_renumbered = target.number() != number;
             let why = is_renumbered.then(|| format!("revision {number} is now revision {}", target.number()));
-            match &target.template {
-                Ok(template) => (target, template, why),
-                Err(problem) => return Err(NoTarget::Unreadable(number, problem.clone())),
-            }
+            (target, target.readable().map_err(unknown)?, why)
         }
         None => {
             let left = || revisions.all.iter().find(|one| revisions.was_rolled_back(one));
@@ -220,7 +216,7 @@ fn describe(doubt: Doubt) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{NoTarget, begun_rollback, done_rollback, undo, unfinished_rollback};
+    use super::{NoTarget, NoTemplate, begun_rollback, done_rollback, undo, unfinished_rollback};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::model::hold::StageFlags;
@@ -467,14 +463,14 @@ mod tests {
         let back = [(2, "agent:2", 5), (3, "agent:3", 10), (4, "agent:1", 0)];
         assert_eq!(to(&back, ("1", "4"), 1), found(1, 4));
         // The controller has missed a template.
-        assert_eq!(to(&back, ("1", "5"), 1), gone(1, &[4, 3, 2]));
+        assert_eq!(to(&back, ("1", "5"), 1), gone(1));
         // It was revision 7 directly before the last one, and earlier revision 1.
         let twice = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 0)];
         assert_eq!(to(&twice, ("1", "9"), 7), found(7, 9));
-        assert_eq!(to(&twice, ("1", "9"), 5), gone(5, &[9, 8, 6]));
+        assert_eq!(to(&twice, ("1", "9"), 5), gone(5));
         // Nothing was rolled back.
         let forward = [(6, "agent:2", 5), (8, "agent:3", 10), (9, "agent:1", 20)];
-        assert_eq!(to(&forward, ("9", "9"), 7), gone(7, &[9, 8, 6]));
+        assert_eq!(to(&forward, ("9", "9"), 7), gone(7));
     }
 
     /// The controller may have observed it or not; a later rollout makes it a different one.

@@ -12,7 +12,7 @@ use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, o
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::difference::object::changes;
-use crate::facts::revisions::{Revision, Revisions, name_of};
+use crate::facts::revisions::{NoTemplate, Revision, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags, StagedFlags, WAY_BACK, live_strategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -187,8 +187,8 @@ pub(crate) enum StageRefusal {
     Unknown(Vec<String>),
     /// The update strategy was put back although the DaemonSet is partitioned.
     StrategyPutBack,
-    /// The revision does not exist, or cannot be read.
-    NoSuchRevision(i64),
+    /// The revision with this number has no template.
+    NoTemplate(i64, NoTemplate),
     /// The template has no such container.
     NoSuchContainer(String),
     /// The manifest is that of another DaemonSet.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::plan::StageRefusal;
 use crate::difference::object;
-use crate::facts::revisions::{Revisions, name_of};
+use crate::facts::revisions::{Address, Revisions, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::template::Template;
@@ -30,8 +30,8 @@ pub(super) fn template(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Resul
     let template = match wanted {
         NewTemplate::Live => return Ok(None),
         NewTemplate::Revision(number) => {
-            let revision = revisions.number(*number).and_then(|revision| revision.template.as_ref().ok());
-            revision.cloned().ok_or(StageRefusal::NoSuchRevision(*number))?
+            let found = revisions.find(Address::Number(*number));
+            found.map_err(|unknown| StageRefusal::NoTemplate(*number, unknown))?.1.clone()
         }
         NewTemplate::Manifest(manifest) => {
             let (live, given) = (name_of(revisions.daemon_set), name_of(manifest));

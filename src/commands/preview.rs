@@ -300,8 +300,8 @@ fn warnings(after: &DaemonSet, live: Option<&DaemonSet>, is_same_template: bool,
     let hash = before.revisions.of_template(&template).map_or("", |revision| revision.object.hash());
     let mut then = if is_same_template { live.clone() } else { live.with_template(&template) };
     then.spec.update_strategy = after.spec.update_strategy.clone();
-    let standstill = forecast::standstill(&before, &then, hash, is_same_template);
-    let blocks = forecast::warning(standstill.as_ref(), &before, &then, hash, is_same_template);
-    let replaced = replacement_warnings(&before, &Replacement::of_template(&then, hash, is_same_template));
+    let replacement = Replacement::of_template(&then, hash, is_same_template);
+    let blocks = forecast::warning(forecast::standstill(&before, &replacement).as_ref(), &before, &replacement);
+    let replaced = replacement_warnings(&before, &replacement);
     down_warnings(&before).into_iter().chain(blocks).chain(replaced).collect()
 }

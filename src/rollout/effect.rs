@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::replacement_warnings::Replacement;
 use super::situation::Situation;
 use super::situation::verdict::verdict_of;
 use crate::facts::Facts;
@@ -31,15 +32,10 @@ pub(super) fn effect(before: &Facts<'_>, after: &DaemonSet) -> Effect {
     Effect { revisions_deleted: revisions_deleted(before, after), ..effect }
 }
 
-/// Computes the effect of changing a DaemonSet to `after`, with another template; `hash` is that of its revision, empty
-/// if there is none yet. For an Advanced DaemonSet, whose controller is not simulated, it only covers the nodes, and is
+/// Computes the effect of another template. For an Advanced DaemonSet, whose controller is not simulated, it only covers the nodes, and is
 /// `None` if they stay the same, and for any DaemonSet that is being deleted.
-pub(super) fn template_effect(
-    before: &Situation<'_>,
-    after: &DaemonSet,
-    hash: &str,
-    is_same_template: bool,
-) -> Option<Effect> {
+pub(super) fn template_effect(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Effect> {
+    let Replacement { after, hash, .. } = *replacement;
     if before.daemon_set.metadata.is_terminating() {
         return None;
     }
@@ -50,11 +46,8 @@ pub(super) fn template_effect(
         let unknown = Effect { before: None, after: None, ..effect_by_status(before.daemon_set, after) };
         return changes_nodes.then_some(Effect { nodes_gained, nodes_lost, ..unknown });
     }
-    let creation_is_refused = match is_same_template {
-        true => before.still_refuses_pods(),
-        false => before.creation_is_refused() && before.index.snapshot.is_admitted(after, hash) == Some(false),
-    };
-    if !is_same_template && before.creation_is_refused() {
+    let creation_is_refused = before.creation_is_refused() && replacement.is_refused(before);
+    if !replacement.is_same_template && before.creation_is_refused() {
         nodes_gained.extend(nodes_that_wait(before, &facts, hash));
         nodes_gained.sort();
     }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::replacement_warnings::Replacement;
 use super::set;
 use super::situation::simulation::{SimulatedNode, advance, make_available};
 use super::situation::suspect::suspect;
@@ -31,28 +32,20 @@ const ALIKE: usize = 20;
 /// How many available pods a suggestion may allow to be deleted at a time, unless the strategy already allows half of that.
 pub(super) const AT_ONCE: usize = 3;
 
-/// A hash that no revision has, for a template without a revision.
-const NEW: &str = "new";
-
-/// Returns where the controller comes to a standstill once a DaemonSet becomes `after`, whose revision has this hash,
-/// although pods are left to replace; `None` if it is not certain that it does, or if something is unknown.
+/// Returns where the controller comes to a standstill although pods are left to replace; `None` if it is not certain that it does, or
+/// if something is unknown.
 ///
 /// Unless it is known to fail, everything is assumed to work: the new pods become available on all nodes that are up, if no finalizer
 /// keeps the old ones.
 /// There are other warnings for a template that fails everywhere, and for pods that the API server refuses.
-pub(crate) fn standstill(
-    before: &Situation<'_>,
-    after: &DaemonSet,
-    hash: &str,
-    is_same_template: bool,
-) -> Option<Standstill> {
-    if is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
+pub(crate) fn standstill(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Standstill> {
+    if replacement.is_same_template && suspect(before).is_some_and(|it| it.what == SuspectKind::Revision) {
         return None;
     }
     let stays = before.would_be_held();
     // A new template replaces the present pods, too.
     let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(&stays);
-    let found = end(before, after, hash, is_same_template, stays)?;
+    let found = end(before, replacement, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
     let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(stays));
     Some(Standstill { max_unavailable, ..found })
@@ -60,33 +53,27 @@ pub(crate) fn standstill(
 
 /// Returns where the controller would come to a standstill if the pods of the same template failed again where they
 /// fail now, or everywhere if they are available nowhere.
-fn standstill_if_pods_fail_again(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Standstill> {
+fn standstill_if_pods_fail_again(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Standstill> {
     let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
     let fails = |node: &RolloutNode<'_>| fails_everywhere || before.fails_on(node);
-    end(before, after, hash, true, fails).map(|end| Standstill { max_unavailable: None, ..end })
+    end(before, replacement, fails).map(|end| Standstill { max_unavailable: None, ..end })
 }
 
 /// Simulates the rules, with nodes on which new pods fail.
 fn end(
     before: &Situation<'_>,
-    after: &DaemonSet,
-    hash: &str,
-    is_same_template: bool,
+    replacement: &Replacement<'_>,
     fails: impl Fn(&RolloutNode<'_>) -> bool,
 ) -> Option<Standstill> {
+    let after = replacement.after;
     let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
     if !is_rolled_out || after.flavor() == Flavor::Advanced || !before.is_known || after.metadata.is_terminating() {
         return None;
     }
-    let is_refused = match is_same_template {
-        true => before.still_refuses_pods(),
-        false => before.index.snapshot.is_admitted(after, hash) == Some(false),
-    };
-    if is_refused {
+    if replacement.is_refused(before) {
         return None;
     }
-    let hash = if hash.is_empty() { NEW } else { hash };
-    let fleet = Fleet::new(before, after, hash, is_same_template, fails);
+    let fleet = Fleet::new(before, replacement, fails);
     // Regardless of which node the controller visits first.
     let end = fleet.run(fleet.limits.max_unavailable, true)?;
     let enough = end.is_blocked().then(|| fleet.enough(&end))?;
@@ -106,24 +93,25 @@ fn end(
 pub(crate) fn warning(
     standstill: Option<&Standstill>,
     before: &Situation<'_>,
-    after: &DaemonSet,
-    hash: &str,
-    is_same_template: bool,
+    replacement: &Replacement<'_>,
 ) -> Option<Warning> {
+    let after = replacement.after;
     let may_come = || {
-        let standstill = standstill_if_pods_fail_again(before, after, hash).filter(|_| is_same_template)?;
+        let may_fail_again = Some(replacement).filter(|replacement| replacement.is_same_template);
+        let standstill = standstill_if_pods_fail_again(before, may_fail_again?)?;
         let warning = describe(&standstill, after, "if the new pods fail as the present ones do, ");
         Some(Warning { code: WarningCode::MayBlock, ..warning })
     };
     match standstill {
         Some(standstill) => Some(describe(standstill, after, "")),
-        None => may_come().or_else(|| may_stall(before, after, hash)),
+        None => may_come().or_else(|| may_stall(before, replacement)),
     }
 }
 
 /// Warns about the case that [`Situation::stalled_since`] explains: it affects one rollout in several.
-fn may_stall(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
-    let is_old = |pod: &&Pod| !daemon_pods::is_updated(after, Some(if hash.is_empty() { NEW } else { hash }), pod);
+fn may_stall(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
+    let after = replacement.after;
+    let is_old = |pod: &&Pod| !replacement.is_updated(pod);
     let waits = allows_surge(after) && after.spec.min_ready_seconds > 0 && after.flavor() == Flavor::Apps;
     let message = "with maxSurge and minReadySeconds, the controller may miss that new pods have become available, and stand still until \
                    something else changes";
@@ -162,17 +150,17 @@ fn describe(standstill: &Standstill, after: &DaemonSet, condition: &str) -> Warn
 }
 
 /// Warns that a surge stops at nodes that cannot hold the old and the new pod, and how to update them one by one.
-pub(super) fn surge_without_room(before: &Situation<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
+pub(super) fn surge_without_room(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
+    let after = replacement.after;
     let is_surge = allows_surge(after) && after.flavor() == Flavor::Apps;
     if !is_surge || !before.is_known || after.metadata.is_terminating() {
         return None;
     }
     let (daemon_pod, spec) = (DaemonPod::new(&after.spec.template), &after.spec.template.spec);
     let requests = template_requests(spec);
-    let hash = if hash.is_empty() { NEW } else { hash };
     let is_old = |pod: &&&Pod| {
         let is_there = !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty();
-        is_there && !daemon_pods::is_updated(after, Some(hash), pod)
+        is_there && !replacement.is_updated(pod)
     };
     let exclude_each_other = |node: &RolloutNode<'_>, pods: &NodePods<'_>| {
         let old = *pods.pods.iter().find(is_old)?;
@@ -258,21 +246,16 @@ impl End {
 }
 
 impl<'s> Fleet<'s> {
-    fn new(
-        before: &'s Situation<'_>,
-        after: &'s DaemonSet,
-        hash: &'s str,
-        is_same_template: bool,
-        fails: impl Fn(&RolloutNode<'_>) -> bool,
-    ) -> Self {
+    fn new(before: &'s Situation<'_>, replacement: &Replacement<'s>, fails: impl Fn(&RolloutNode<'_>) -> bool) -> Self {
+        let after = replacement.after;
         let daemon_pod = DaemonPod::new(&after.spec.template);
         let requests = template_requests(&after.spec.template.spec);
-        let is_updated = |pod: &Pod| daemon_pods::is_updated(after, Some(hash), pod);
+        let is_updated = |pod: &Pod| replacement.is_updated(pod);
         let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
         for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
             let is_down = is_down(before, node);
             let is_passing = before.is_passing(node);
-            let decision = match is_same_template {
+            let decision = match replacement.is_same_template {
                 true => pods.decision,
                 false => node.object.map(|node| daemon_pod.decide(node)),
             };
@@ -288,7 +271,7 @@ impl<'s> Fleet<'s> {
                 && node.updated.is_some()
                 && node.object.is_none_or(fits_alone);
             let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
-            let works = !(is_down || is_same_template && has_no_room || fails(node));
+            let works = !(is_down || replacement.is_same_template && has_no_room || fails(node));
             // The pod garbage collector deletes the pods of a deleted node.
             let is_collected = node.object.is_none() && is_passing;
             let of_node = pods.pods.iter().filter(|pod| !is_collected && (is_down || !pod.metadata.is_terminating()));
@@ -328,7 +311,7 @@ impl<'s> Fleet<'s> {
             outdated,
             alike: alike.saturating_sub(ALIKE),
             daemon_set: after,
-            hash,
+            hash: replacement.hash_of_new(),
             limits,
             now: before.ready_clock(),
         }
@@ -445,7 +428,7 @@ mod tests {
             "" => snapshot.daemon_sets[0].with_template(&situation.revisions.live),
             _ => snapshot.daemon_sets[0].with_template(template(1)),
         };
-        let found = standstill(&situation, &after, hash, is_same_template);
+        let found = standstill(&situation, &Replacement::of_template(&after, hash, is_same_template));
         let found =
             found.as_ref().map(|it| (it.replaced, it.left, it.held_by.clone(), it.down.len(), it.max_unavailable));
         let expected = expected.map(|(replaced, left, held_by, down, enough)| {
@@ -565,7 +548,7 @@ mod tests {
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             let after = snapshot.daemon_sets[0].with_template(&situation.revisions.live);
-            let found = surge_without_room(&situation, &after, "");
+            let found = surge_without_room(&situation, &Replacement::of_template(&after, "", true));
             assert_eq!(found.is_some(), part.is_some(), "{rolling} {template}");
             let Some((found, part)) = found.zip(part) else { continue };
             assert!(
@@ -619,8 +602,9 @@ mod tests {
             let index = Index::new(&snapshot);
             let before = Situation::new(&index, &snapshot.daemon_sets[0]);
             let after = snapshot.daemon_sets[0].with_template(&before.revisions.live);
-            let certain = standstill(&before, &after, "", true);
-            let found = warning(certain.as_ref(), &before, &after, "", true);
+            let replacement = Replacement::of_template(&after, "", true);
+            let certain = standstill(&before, &replacement);
+            let found = warning(certain.as_ref(), &before, &replacement);
             let is_certain = found.as_ref().is_some_and(|found| found.code == WarningCode::Blocks);
             assert_eq!(is_certain, certain.is_some(), "{nodes:?}");
             assert_eq!(found.as_ref().is_some_and(|found| found.fix.is_some()), is_certain, "{nodes:?}");

@@ -1,5 +1,6 @@
 //! What a different pace of a rolling update may break.
 
+use super::replacement_warnings::Replacement;
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::int;
@@ -118,7 +119,8 @@ fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot)
 
 /// Warns about pods that are ready, but not yet for `minReadySeconds`: the controller deletes them at once, in addition to the
 /// limit (`rollingUpdate`, pkg/controller/daemon/update.go, release 1.37.2). A surge does not delete available pods.
-pub(super) fn ready_pods_deleted(facts: &Facts<'_>, after: &DaemonSet, hash: &str) -> Option<Warning> {
+pub(super) fn ready_pods_deleted(facts: &Facts<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
+    let Replacement { after, hash, .. } = *replacement;
     let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
     if !is_rolled_out || after.flavor() == Flavor::Advanced || !facts.nodes_known || !facts.pods_known {
         return None;
@@ -184,6 +186,7 @@ mod tests {
     use crate::facts::Facts;
     use crate::facts::index::Index;
     use crate::report::plan::{Effect, Pace, WarningCode};
+    use crate::rollout::replacement_warnings::Replacement;
 
     fn effect(desired: i64, after: Pace) -> Effect {
         let (outdated, not_replaced, before, revisions_deleted) = (None, None, None, None);
@@ -252,7 +255,8 @@ mod tests {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
-        ready_pods_deleted(&facts, &snapshot.daemon_sets[0], CURRENT).map(|warning| warning.message)
+        ready_pods_deleted(&facts, &Replacement::of_template(&snapshot.daemon_sets[0], CURRENT, true))
+            .map(|warning| warning.message)
     }
 
     #[test]

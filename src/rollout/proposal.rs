@@ -78,19 +78,23 @@ impl<'s, 'a> Proposal<'s, 'a> {
         self.after.spec.update_strategy != self.before.daemon_set.spec.update_strategy
     }
 
+    /// Returns what is replaced if the template stays.
+    fn replacement(&self) -> Replacement<'_> {
+        Replacement::of_template(&self.after, self.before.current_hash().unwrap_or_default(), true)
+    }
+
     /// Computes the effect on the cluster, if the template stays.
     pub(super) fn effect(&self) -> Effect {
-        let hash = self.before.current_hash().unwrap_or_default();
-        let standstill = forecast::standstill(self.before, &self.after, hash, true);
+        let standstill = forecast::standstill(self.before, &self.replacement());
         Effect { standstill, ..effect(self.before, &self.after) }
     }
 
     /// Returns what may break with the controller's pace after the change.
     pub(super) fn pace_warnings(&self, effect: &Effect) -> Vec<Warning> {
         let pace = pace_warnings(effect.before, effect, &self.after, self.before.index.snapshot);
-        let hash = self.before.current_hash().unwrap_or_default();
-        let blocks = forecast::warning(effect.standstill.as_ref(), self.before, &self.after, hash, true);
-        let ready = self.changes_strategy().then(|| ready_pods_deleted(self.before, &self.after, hash)).flatten();
+        let replacement = self.replacement();
+        let blocks = forecast::warning(effect.standstill.as_ref(), self.before, &replacement);
+        let ready = self.changes_strategy().then(|| ready_pods_deleted(self.before, &replacement)).flatten();
         let unavailable = become_unavailable(self.before, &self.after, effect);
         blocks.into_iter().chain(surge_pods_deleted(effect)).chain(ready).chain(unavailable).chain(pace).collect()
     }
@@ -175,16 +179,17 @@ pub(super) fn propose_template(
         warnings.retain(|warning| warning.code != WarningCode::OnDelete);
     }
     let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
-    warnings.extend(replacement_warnings(before, &Replacement::of_template(&after, hash, to.is_none())));
+    let replacement = Replacement::of_template(&after, hash, to.is_none());
+    warnings.extend(replacement_warnings(before, &replacement));
     warnings.extend(to.and_then(|_| not_by_revision(before)));
-    let effect = template_effect(before, &after, hash, to.is_none());
-    let standstill = forecast::standstill(before, &after, hash, to.is_none());
-    let stops = forecast::warning(standstill.as_ref(), before, &after, hash, to.is_none());
+    let effect = template_effect(before, &replacement);
+    let standstill = forecast::standstill(before, &replacement);
+    let stops = forecast::warning(standstill.as_ref(), before, &replacement);
     // Certain warnings come first.
     let (certain, possible) = if standstill.is_some() { (stops, None) } else { (None, stops) };
-    warnings.splice(0..0, certain.or_else(|| forecast::surge_without_room(before, &after, hash)));
+    warnings.splice(0..0, certain.or_else(|| forecast::surge_without_room(before, &replacement)));
     warnings.extend(possible);
-    warnings.extend(ready_pods_deleted(before, &after, hash));
+    warnings.extend(ready_pods_deleted(before, &replacement));
     warnings.extend(effect.as_ref().and_then(template_at_once));
     report.effect = effect.map(|effect| Effect { standstill, ..effect });
     proposal.planned(report)

@@ -51,16 +51,26 @@ impl<'a> Replacement<'a> {
 
     /// Describes what another update strategy replaces, if the controller replaces pods under it.
     pub(crate) fn of_strategy(after: &'a DaemonSet, before: &Facts<'a>) -> Option<Self> {
-        let replaces = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-        let hash = before.hash_for_rules()?;
-        replaces.then_some(Replacement {
-            after,
-            hash,
-            is_same_template: true,
-            by_controller: true,
-            includes_ineligible: true,
-            most: usize::MAX,
-        })
+        let replacement = Replacement::of_template(after, before.hash_for_rules()?, true);
+        replacement.by_controller.then_some(replacement)
+    }
+
+    /// Returns whether the API server refuses the new pods, as far as it is known.
+    pub(super) fn is_refused(&self, before: &Situation<'_>) -> bool {
+        match self.is_same_template {
+            true => before.still_refuses_pods(),
+            false => before.index.snapshot.is_admitted(self.after, self.hash) == Some(false),
+        }
+    }
+
+    /// Returns the hash of the new pods, or one that no revision has.
+    pub(super) fn hash_of_new(&self) -> &'a str {
+        if self.hash.is_empty() { "new" } else { self.hash }
+    }
+
+    /// Returns whether a pod is one of the new ones.
+    pub(super) fn is_updated(&self, pod: &Pod) -> bool {
+        daemon_pods::is_updated(self.after, Some(self.hash_of_new()), pod)
     }
 
     /// Returns why the API server refuses new pods, and whether it certainly refuses the replacements; `None` if it

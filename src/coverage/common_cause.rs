@@ -71,7 +71,7 @@ pub(super) struct Observation<'a> {
 /// Returns the common causes of a DaemonSet's failures, with how to look at a revision; `rollout/rollback.rs` decides
 /// whether to roll back.
 pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<CommonCause> {
-    let mut causes = claims(observations, subject.index.now(), THRESHOLD);
+    let mut causes = claims(observations, subject.now(), THRESHOLD);
     let revisions = &subject.revisions;
     for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
         let hash = std::mem::take(&mut cause.shared.value);

@@ -13,7 +13,6 @@ use crate::facts::Facts;
 use crate::facts::index::STARTUP;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::report::age::seconds_between;
 use crate::report::coverage::{DaemonSetCoverage, ReasonGroup};
 use crate::report::fix::Fix;
 use crate::report::incident::{Incident, IncidentCause, Refuser};
@@ -87,7 +86,7 @@ impl Incidents {
             if group.code == ReasonCode::SchedulerSilent {
                 since = oldest_waiting_pod(facts, group);
                 // A scheduler may take a moment.
-                if since.is_none_or(|since| seconds_between(since, facts.now()) < STARTUP) {
+                if since.is_none_or(|since| facts.seconds_since(since) < STARTUP) {
                     continue;
                 }
             }

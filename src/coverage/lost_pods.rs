@@ -79,7 +79,7 @@ fn unlike_pool(facts: &Facts<'_>) -> Option<LostPods> {
     let Facts { index, daemon_set, .. } = facts;
     // `coverage`, which shows why, has no Advanced DaemonSets.
     let is_shown = daemon_set.flavor() == Flavor::Apps && !daemon_set.metadata.is_terminating();
-    if !is_shown || !index.knows_all_nodes() || !facts.pods_known {
+    if !is_shown || !index.nodes_are_read() || !facts.pods_known {
         return None;
     }
     let nodes = || facts.nodes().filter_map(|(node, pods)| Some((node?, pods)));

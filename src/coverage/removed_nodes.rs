@@ -27,7 +27,7 @@ const DECIDING: [&str; 5] = ["affinity", "hostNetwork", "nodeName", "nodeSelecto
 /// The templates are compared on the current nodes, so that changed taints and labels affect both.
 pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     let Facts { index, daemon_set, revisions, .. } = facts;
-    if daemon_set.metadata.is_terminating() || !index.knows_all_nodes() {
+    if daemon_set.metadata.is_terminating() || !index.nodes_are_read() {
         return None;
     }
     let current = revisions.all.iter().position(|revision| revision.is_current)?;

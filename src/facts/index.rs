@@ -319,11 +319,11 @@ impl<'a> Index<'a> {
 
     /// Returns whether nodes are known, possibly not all of them; without any, they may not have been read.
     pub fn knows_some_nodes(&self) -> bool {
-        !self.nodes.is_empty() || self.knows_all_nodes()
+        !self.nodes.is_empty() || self.nodes_are_read()
     }
 
-    /// Returns whether all nodes were read.
-    pub fn knows_all_nodes(&self) -> bool {
+    /// Returns whether all requested nodes were read.
+    pub fn nodes_are_read(&self) -> bool {
         self.knows(Kind::Nodes, "")
     }
 
@@ -349,7 +349,7 @@ impl<'a> Index<'a> {
                 *most = amount(resource, quantity).max(*most);
             }
         }
-        (self.knows_all_nodes() && !self.snapshot.nodes_limited).then_some(largest)
+        self.knows_all_nodes().then_some(largest)
     }
 
     /// Tells whether a kind could be read in a namespace.
@@ -397,7 +397,7 @@ impl<'a> Neighborhood<'a> for Index<'a> {
     }
 
     fn knows_all_nodes(&self) -> bool {
-        !self.snapshot.nodes_limited && self.knows_all_nodes()
+        !self.snapshot.nodes_limited && self.nodes_are_read()
     }
 
     fn knows_all_pods_on(&self, node: &str) -> bool {

@@ -142,7 +142,7 @@ impl<'a> Facts<'a> {
 
     /// Returns whether all nodes and pods were read.
     pub fn knows_nodes_and_pods(&self) -> bool {
-        self.index.knows_all_nodes() && self.pods_known
+        self.index.nodes_are_read() && self.pods_known
     }
 
     /// Returns every node with its pods; the Node object is `None` for a deleted one.
@@ -187,6 +187,11 @@ impl<'a> Facts<'a> {
     /// Returns the time of the snapshot.
     pub fn now(&self) -> Timestamp {
         self.index.now()
+    }
+
+    /// Returns how long ago something was, in seconds.
+    pub fn seconds_since(&self, at: Timestamp) -> i64 {
+        seconds_between(at, self.now())
     }
 
     /// Returns the time for deciding whether a pod has been ready for long enough.
@@ -266,7 +271,7 @@ impl<'a> Facts<'a> {
             let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let still_lacks_pods = || {
-                let is_late = began.is_none_or(|began| seconds_between(began, self.index.now()) > TO_CREATE);
+                let is_late = began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
                 is_late && self.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty())
             };
             Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
@@ -282,7 +287,7 @@ impl<'a> Facts<'a> {
     /// Returns whether a node lacks its pod for longer than the controller takes to create one, although that runs: whether it is
     /// refused may have no event, because client-go's spam filter has dropped it.
     pub fn waits_for_pods(&self) -> bool {
-        let is_past = |at: Option<Timestamp>| at.is_none_or(|at| seconds_between(at, self.index.now()) > TO_CREATE);
+        let is_past = |at: Option<Timestamp>| at.is_none_or(|at| self.seconds_since(at) > TO_CREATE);
         let lacks_pod = |(node, pods): &(Option<&Node>, &NodePods<'_>)| {
             let joined = node.and_then(|node| node.metadata.creation_timestamp.get());
             pods.should_run() && pods.pods.is_empty() && is_past(joined)

@@ -12,7 +12,7 @@ use crate::model::metadata::LAST_APPLIED_ANNOTATION;
 use crate::model::server_side_apply;
 use crate::model::strategic_merge::{patched, three_way_patch};
 use crate::model::template::Template;
-use crate::report::age::{format_age, seconds_between};
+use crate::report::age::format_age;
 use crate::report::partition::GateFailure;
 use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::ReasonCode;
@@ -177,7 +177,7 @@ fn last_applied_manifest(daemon_set: &DaemonSet) -> Option<Value> {
 /// Warns if nothing will act on a change: because of a deletion, because the controller or the scheduler seems to be down, because
 /// pods wait for the scheduler although its lease has not expired yet, or because the API server refuses to delete pods.
 pub(crate) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
-    let ago = |since| format!(" (it renewed its lease {} ago)", format_age(seconds_between(since, before.now())));
+    let ago = |since| format!(" (it renewed its lease {} ago)", format_age(before.seconds_since(since)));
     let down = before.controller_silent_since().map(|since| {
         let message = format!(
             "{} seems to be down{}: until it runs, no pod is created or replaced",

@@ -425,7 +425,7 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
 /// Returns the nodes that were deleted according to an event, unless there is one with the name that is older than the event.
 fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
     // A node that is about to be deleted may still exist.
-    let knows_nodes = index.knows_all_nodes();
+    let knows_nodes = index.nodes_are_read();
     let mut removed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for event in &index.snapshot.events {
         let name = event.involved_object.name.as_str();

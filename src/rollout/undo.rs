@@ -9,7 +9,7 @@ use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::Plan;
-use crate::report::age::{format_age, seconds_between};
+use crate::report::age::format_age;
 use crate::report::count_and;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
@@ -161,7 +161,7 @@ const REPEATED: i64 = 3_600;
 /// further back nor to what was left.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
     let current = before.current.known().filter(|_| is_return(before) && !revision_fails(before))?;
-    let is_recent = before.rolled_out_at().is_some_and(|at| seconds_between(at, before.now()) < REPEATED);
+    let is_recent = before.rolled_out_at().is_some_and(|at| before.seconds_since(at) < REPEATED);
     is_recent.then_some(current.revision)
 }
 

@@ -66,7 +66,7 @@ const SHUTDOWN: &str = "Pod was terminated in response to imminent node shutdown
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let findings = by_state(subject, node, pod);
     let created = pod.metadata.creation_timestamp.get();
-    let is_late = || created.is_some_and(|created| seconds_between(created, subject.index.now()) > PROGRESS_DEADLINE);
+    let is_late = || created.is_some_and(|created| subject.seconds_since(created) > PROGRESS_DEADLINE);
     let has_said_why = || pod.is_terminal() || !pod.status.reason.is_empty();
     let never_starts = || !pod.is_ready() && (has_said_why() || none_created(pod) && is_late());
     let Some((node, single)) = node.and_then(|node| Some((node, single_pod_node(node)?))).filter(|_| never_starts())
@@ -86,7 +86,7 @@ fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
     let is_of_pod = pod.spec.host_network && node.is_some_and(node_health::lacks_only_network);
     let is_of_pod = is_of_pod && !pod.is_terminal() && !pod.is_ready();
     let mut findings: Vec<Finding> = unreachable.clone().filter(|_| !is_of_pod).into_iter().collect();
-    let now = subject.index.now();
+    let now = subject.now();
     if pod.is_terminal() {
         let ended = evicted(pod).or_else(|| ended_by_shutdown(subject, node, pod)).or_else(|| kubelet_rejected(pod));
         let ended = ended.map(|finding| node_health::on_leaving_node(now, node, finding));
@@ -229,7 +229,7 @@ fn recreated(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
         let message = message.words(format!("; {} leaves it alone", controller.name()));
         return finding(message, "delete the pod: it is created again".to_owned()).with_command(delete_pod(pod));
     }
-    let ago = ended_at(pod).map(|at| seconds_between(at, subject.index.now()));
+    let ago = ended_at(pod).map(|at| subject.seconds_since(at));
     if let Some(ago) = ago.filter(|ago| *ago > LONGEST) {
         let message = message.words("; it ended ").age(ago).words(" ago, and the controller has not recreated it");
         let advice = format!("delete the pod; if no other one is created, {}", controller.check().advice);
@@ -350,7 +350,7 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
         return Finding::new(ReasonCode::FailedPodBackoff, message, WAITS_FOR_DELETION);
     }
     if let Some(at) = ended_at(pod) {
-        let ago = seconds_between(at, subject.index.now());
+        let ago = subject.seconds_since(at);
         if ago > LONGEST && node.is_none_or(|node| single_pod_node(node).is_none()) {
             return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, message, ""));
         }
@@ -376,8 +376,7 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let mut containers = walk(pod).filter(|(role, ..)| *role != Role::Init);
     let (this, end) = containers.find_map(|(role, container, status)| {
         let status = status.filter(|status| i64::from(status.restart_count) >= containers::MANY_RESTARTS)?;
-        let runs_for =
-            status.state.running.as_ref()?.started_at.get().map(|at| seconds_between(at, subject.index.now()))?;
+        let runs_for = status.state.running.as_ref()?.started_at.get().map(|at| subject.seconds_since(at))?;
         // What has outlived its last run may be well.
         let is_short = |ran: i64| ran < required && runs_for <= ran;
         let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(is_short))?;
@@ -394,7 +393,7 @@ const FAILURES: i32 = 3;
 /// Finds a pod that is ready for so many seconds, and whose readiness probe has failed again and again until shortly before.
 fn keeps_failing(subject: &Subject, pod: &Pod, ready: i64) -> Option<Finding> {
     let required = subject.daemon_set.spec.min_ready_seconds;
-    let (now, created) = (subject.index.now(), pod.metadata.creation_timestamp.get()?);
+    let (now, created) = (subject.now(), pod.metadata.creation_timestamp.get()?);
     // A program may need some time until it works.
     if seconds_between(created, now) < 3 * required.max(ready) {
         return None;

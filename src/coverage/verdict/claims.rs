@@ -53,7 +53,7 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
             let missing =
                 quoted_after(&event.message, "resource claim template").filter(|_| event.message.contains("not found"));
             let template = missing.map(|name| of_kind("ResourceClaimTemplate", "resourceclaimtemplates", name));
-            (message.words(": ").event(event, subject.index.now()), template.unwrap_or_else(controller))
+            (message.words(": ").event(event, subject.now()), template.unwrap_or_else(controller))
         }
         None => {
             let claim = named("resourceClaimName").filter(|_| named("resourceClaimTemplateName").is_none());
@@ -172,9 +172,9 @@ pub fn missing_device_class(reason: &str) -> Option<Finding> {
 pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
     let event = events
         .iter()
-        .find(|event| event.reason == "FailedPrepareDynamicResources" && event.is_recent(subject.index.now()))?;
+        .find(|event| event.reason == "FailedPrepareDynamicResources" && event.is_recent(subject.now()))?;
     let said = event.message.trim();
-    let message = Sentence::from("the devices of the pod cannot be prepared: ").event(event, subject.index.now());
+    let message = Sentence::from("the devices of the pod cannot be prepared: ").event(event, subject.now());
     let driver = said.split_once("DRA driver ").and_then(|(_, rest)| rest.split_once(" is not registered"));
     if let Some((driver, _)) = driver {
         let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "");

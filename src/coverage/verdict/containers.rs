@@ -36,7 +36,7 @@ pub fn last_end(pod: &Pod) -> Option<String> {
 
 /// Finds why the containers of a bound pod are not ready.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Vec<Finding> {
-    let now = subject.index.now();
+    let now = subject.now();
     let (mut findings, mut vague) = (Vec::new(), Vec::new());
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
@@ -108,7 +108,7 @@ pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Fin
     if pod.restarts() < MANY_RESTARTS {
         return None;
     }
-    let now = subject.index.now();
+    let now = subject.now();
     let age = seconds_between(pod.metadata.creation_timestamp.get()?, now);
     let is_often = |restarts: i64| restarts >= MANY_RESTARTS && restarts.saturating_mul(LONGEST_INTERVAL) >= age;
     // The sandboxes of a node that reboots leave ends that are unknown.
@@ -172,7 +172,7 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
         message = Sentence::from(format!("sidecar {} has not started", container.name));
     }
     if let Some(since) = status.state.running.as_ref().and_then(|running| running.started_at.get()) {
-        message = message.words(", running for ").age(seconds_between(since, subject.index.now()));
+        message = message.words(", running for ").age(subject.seconds_since(since));
     }
     let finding = Finding::new(ReasonCode::InitBlocked, message, "read the log");
     let finding = finding.with_command(logs(subject, pod, &container.name, false));
@@ -214,7 +214,7 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
     let before = pod.unready_since().filter(|_| lost_its_sandbox(pod) || pod.restarts() > 0);
     let since = before.or(started);
     let message = match since {
-        Some(since) => Sentence::from(state).words(" for ").age(seconds_between(since, subject.index.now())),
+        Some(since) => Sentence::from(state).words(" for ").age(subject.seconds_since(since)),
         None => Sentence::from(state),
     };
     let finding =
@@ -233,7 +233,7 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
         return finding.with_command(describe_pod(pod));
     }
     // What was said of the scheduling is over.
-    let now = subject.index.now();
+    let now = subject.now();
     let warns =
         |event: &&&Event| event.type_ == "Warning" && event.reason != "FailedScheduling" && event.is_recent(now);
     let Some(event) = events.iter().find(warns) else {
@@ -243,7 +243,7 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
         };
         return long_pull(subject, pod, &message, events).unwrap_or_else(look).with_command(describe_pod(pod));
     };
-    let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.index.now());
+    let message = message.words("; ").value(&event.reason).words(": ").event(event, subject.now());
     match Cause::among(AT_START, &event.message) {
         Some(cause) if cause.fix_in == FixIn::Node => finding(message, cause.advice).with_origin(Origin::Node),
         Some(cause) => finding(message, cause.advice).with_command(edit(subject.daemon_set)),
@@ -267,7 +267,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     let passed_for = started.zip(since).map(|(started, since)| seconds_between(started, since));
     let passed_for = passed_for.filter(|seconds| *seconds > PASSED && probe == "readiness");
     if let Some(since) = since {
-        message = message.words(" for ").age(seconds_between(since, subject.index.now()));
+        message = message.words(" for ").age(subject.seconds_since(since));
     }
     if let Some(seconds) = passed_for {
         message = message.words(", and succeeded for ").age(seconds).words(" before");
@@ -277,7 +277,7 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     let failed =
         unhealthy().find(|event| event.involved_object.field_path.contains(&own)).or_else(|| unhealthy().next());
     if let Some(event) = failed {
-        message = message.words(": ").event(event, subject.index.now());
+        message = message.words(": ").event(event, subject.now());
     }
     if let Some((address, down)) = failed.and_then(|event| subject.index.down_in(&event.message)) {
         let name = &down.metadata.name;

@@ -221,7 +221,7 @@ const REPLACED: i32 = 3;
 /// Finds that the kubelet ends the containers of a pod again and again because it replaces their sandbox: `SyncPod`,
 /// pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2.
 pub fn sandbox_changes(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
-    let now = subject.index.now();
+    let now = subject.now();
     let is_one =
         |event: &&&Event| event.reason == "SandboxChanged" && event.times() >= REPLACED && event.is_recent(now);
     let event = events.iter().find(is_one)?;

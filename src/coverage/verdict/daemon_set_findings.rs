@@ -68,8 +68,7 @@ fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
 fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
     let metadata = &facts.daemon_set.metadata;
     let since = metadata.deletion_timestamp.get()?;
-    let message =
-        Sentence::from("deletion of the DaemonSet began ").age(seconds_between(since, facts.now())).words(" ago");
+    let message = Sentence::from("deletion of the DaemonSet began ").age(facts.seconds_since(since)).words(" ago");
     let message = match metadata.finalizers.as_slice() {
         [] => message,
         finalizers => message.words(format!("; finalizer {}", finalizers.join(", "))),
@@ -150,8 +149,7 @@ pub fn namespace_terminating(facts: &Facts<'_>) -> Option<Finding> {
     let name = &namespace.metadata.name;
     let mut message = Sentence::from(format!("namespace {name} is being deleted"));
     if let Some(since) = namespace.metadata.deleted_at() {
-        message = Sentence::from(format!("namespace {name} has been terminating for "))
-            .age(seconds_between(since, facts.now()));
+        message = Sentence::from(format!("namespace {name} has been terminating for ")).age(facts.seconds_since(since));
     }
     message = message.words(": no pod is created in it");
     let terminating = facts.pods().filter(|pod| pod.metadata.is_terminating());
@@ -217,13 +215,13 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
     let kept = i64::try_from(revisions.all.len()).ok()?;
     let [last, before, ..] = revisions.all.as_slice() else { return None };
     let began = |revision: &Revision<'_>| revision.object.rollout_began_at(daemon_set);
-    let is_recent = |revision| began(revision).is_some_and(|at| seconds_between(at, facts.now()) < seconds);
+    let is_recent = |revision| began(revision).is_some_and(|at| facts.seconds_since(at) < seconds);
     // Over years, what is counted may be many rollbacks; a rollout of a new template is none.
     let is_return = |revision: &Revision<'_>| {
         let created = revision.object.metadata.creation_timestamp.get();
         began(revision).zip(created).is_some_and(|(began, created)| seconds_between(created, began) > 60)
     };
-    let age = daemon_set.metadata.creation_timestamp.get().map(|created| seconds_between(created, facts.now()));
+    let age = daemon_set.metadata.creation_timestamp.get().map(|created| facts.seconds_since(created));
     // Whoever may write revisions chooses their numbers.
     let returned = last.number().saturating_sub(kept);
     let is_often = age.is_some_and(|age| returned.saturating_mul(seconds) > age.max(1).saturating_mul(OFTEN));
@@ -301,7 +299,7 @@ fn controller_not_observed(facts: &Facts<'_>) -> Option<Finding> {
     let message = match facts.controller_silent_since() {
         Some(since) => message
             .words(format!("; {} has not renewed its lease for ", facts.controller.program()))
-            .age(seconds_between(since, facts.now()))
+            .age(facts.seconds_since(since))
             .words(" and seems to be down"),
         None => message,
     };
@@ -312,7 +310,7 @@ fn controller_not_observed(facts: &Facts<'_>) -> Option<Finding> {
 pub fn controller_seems_down(facts: &Facts<'_>) -> Option<Finding> {
     let since = facts.controller_silent_since()?;
     let silent = format!("no pod was created, and {} has not renewed its lease for ", facts.controller.program());
-    let message = Sentence::from(silent).age(seconds_between(since, facts.now())).words(": it seems to be down");
+    let message = Sentence::from(silent).age(facts.seconds_since(since)).words(": it seems to be down");
     Some(not_observed(facts, message))
 }
 

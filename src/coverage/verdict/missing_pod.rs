@@ -77,14 +77,14 @@ fn told_of_status((counted, written): (i64, Option<Timestamp>), now: Timestamp) 
 /// Tells that a pod was deleted since the status was written, if it was written at such a time.
 fn deleted_since_status(subject: &Subject, was_written: impl Fn(Option<Timestamp>) -> bool) -> Option<Sentence> {
     let counted = counted_in_status(subject).filter(|(_, written)| was_written(*written))?;
-    let told = told_of_status(counted, subject.index.now());
+    let told = told_of_status(counted, subject.now());
     Some(told.words(": one was deleted since, and the controller has not replaced it"))
 }
 
 /// Finds that no pod was read, although the status counts some: that there is none is not certain.
 fn pods_not_read(subject: &Subject) -> Option<Finding> {
     let counted = counted_in_status(subject).filter(|_| subject.node_pods.iter().all(|node| node.pods.is_empty()))?;
-    let message = Sentence::from("no pod was read, but ").then(told_of_status(counted, subject.index.now()));
+    let message = Sentence::from("no pod was read, but ").then(told_of_status(counted, subject.now()));
     let message = message.words(": all were deleted since, or the API server has answered from different states");
     let advice = "look again; if that stays, ask the API server without the proxy or the load balancer before it";
     Some(Finding::new(ReasonCode::Unexplained, message, advice))
@@ -107,7 +107,7 @@ fn create_pending(subject: &Subject, node: &Node) -> Option<Finding> {
     if !subject.index.knows(Kind::Events, &subject.daemon_set.metadata.namespace) {
         return None;
     }
-    let now = subject.index.now();
+    let now = subject.now();
     let recent = |at: Option<Timestamp>| at.filter(|at| seconds_between(*at, now) < SETTLING);
     let age = |at: Timestamp| seconds_between(at, now);
     let (metadata, created) = (&subject.daemon_set.metadata, subject.creations().created);

@@ -59,7 +59,6 @@ use crate::model::daemon_set::UpdateStrategy;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
-use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::node_coverage::NodeState;
 use crate::report::reason::{Passing, ReasonCode};
@@ -361,7 +360,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
         .flat_map(|pod| {
             let mut findings = of_pod(subject, node, pod).1;
             // A pod that only takes its time is no trouble yet.
-            let age = pod.metadata.creation_timestamp.get().map(|at| seconds_between(at, subject.index.now()));
+            let age = pod.metadata.creation_timestamp.get().map(|at| subject.seconds_since(at));
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
             findings.retain(|finding| match finding.passing {
                 Passing::Never | Passing::AtStart => true,
@@ -397,7 +396,7 @@ fn duplicate_pod(subject: &Subject, pods: &[&Pod]) -> Option<Finding> {
     let surplus = live[(0..live.len()).rfind(is_surplus)?];
     let mut message = Sentence::from("one pod too many: ").name(&surplus.metadata.name, "the younger one");
     if let Some(created) = surplus.metadata.creation_timestamp.get() {
-        message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
+        message = message.words(", created ").age(subject.seconds_since(created)).words(" ago");
     }
     let message = message.words(match subject.daemon_set.metadata.is_terminating() {
         true => "; the controller deletes no pods while the DaemonSet itself is being deleted",

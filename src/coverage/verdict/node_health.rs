@@ -96,7 +96,7 @@ pub fn on_leaving_node(now: Timestamp, node: Option<&Node>, finding: Finding) ->
 
 /// Finds that the kubelet stopped posting status, or reports that the node is not ready.
 pub fn node_unreachable(subject: &Subject, node: &Node) -> Option<Finding> {
-    let now = subject.index.now();
+    let now = subject.now();
     let message = not_ready(subject.index, node)?;
     let finding =
         Finding::new(ReasonCode::NodeUnreachable, message, repair(now, node)).with_command(describe_node(node));

@@ -17,7 +17,7 @@ use crate::report::reason::ReasonCode;
 pub fn long_pull(subject: &Subject, pod: &Pod, message: &Sentence, events: &[&Event]) -> Option<Finding> {
     let is_of_image = |event: &&&Event| matches!(&*event.reason, "Pulling" | "Pulled" | "Failed" | "BackOff");
     let event = events.iter().find(is_of_image).filter(|event| event.reason == "Pulling")?;
-    let took = seconds_between(event.last_seen()?, subject.index.now());
+    let took = seconds_between(event.last_seen()?, subject.now());
     let image = event.message.split('"').nth(1).filter(|_| took > PROGRESS_DEADLINE)?;
     let message = message.clone().words("; the kubelet has been pulling image ").value(image).words(" for ").age(took);
     let advice = "check the node: its connection to the registry, its disk, and other pulls (`crictl images` and the log of the container \

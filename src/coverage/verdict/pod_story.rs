@@ -37,7 +37,7 @@ pub fn story(subject: &Subject, pod: &Pod) -> PodStory {
 }
 
 fn phase(subject: &Subject, pod: &Pod) -> String {
-    let now = subject.index.now();
+    let now = subject.now();
     let mut text = pod.status.phase.clone();
     for detail in [&pod.status.reason, &pod.status.message] {
         if !detail.is_empty() {
@@ -61,7 +61,7 @@ fn phase(subject: &Subject, pod: &Pod) -> String {
 
 fn state(subject: &Subject, status: &ContainerStatus) -> String {
     let ago = |at: Option<jiff::Timestamp>| {
-        at.map(|at| format!(" {} ago", format_age(seconds_between(at, subject.index.now())))).unwrap_or_default()
+        at.map(|at| format!(" {} ago", format_age(subject.seconds_since(at)))).unwrap_or_default()
     };
     let state = &status.state;
     if let Some(waiting) = &state.waiting {
@@ -77,7 +77,7 @@ fn state(subject: &Subject, status: &ContainerStatus) -> String {
     match &state.running {
         Some(running) => {
             let since = running.started_at.get();
-            let since = since.map(|at| format!(" for {}", format_age(seconds_between(at, subject.index.now()))));
+            let since = since.map(|at| format!(" for {}", format_age(subject.seconds_since(at))));
             format!("running{}", since.unwrap_or_default())
         }
         None => "not started".to_owned(),
@@ -91,7 +91,7 @@ fn last_end(subject: &Subject, status: &ContainerStatus) -> String {
         text = format!("{text} after {}", format_age(seconds_between(from, to)));
     }
     if let Some(at) = end.finished_at.get() {
-        text = format!("{text}, {} ago", format_age(seconds_between(at, subject.index.now())));
+        text = format!("{text}, {} ago", format_age(subject.seconds_since(at)));
     }
     match end.message.trim() {
         "" => text,
@@ -117,7 +117,7 @@ fn conditions(subject: &Subject, pod: &Pod) -> Vec<String> {
                 text = format!("{text} ({})", condition.reason);
             }
             if let Some(since) = condition.last_transition_time.get() {
-                text = format!("{text} for {}", format_age(seconds_between(since, subject.index.now())));
+                text = format!("{text} for {}", format_age(subject.seconds_since(since)));
             }
             let disruption = terminating::disruption(pod).filter(|_| condition.type_ == "DisruptionTarget");
             match disruption.as_deref().unwrap_or(&condition.message) {

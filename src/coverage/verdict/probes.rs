@@ -206,7 +206,7 @@ pub fn killed(
         container.name
     ));
     if let Some(failure) = failure {
-        message = message.words(": ").event(failure, subject.index.now());
+        message = message.words(": ").event(failure, subject.now());
     }
     let said = telling_line(&end.message).filter(|line| tells_of_failure(line));
     let said = said.filter(|_| end.exit_code != 0 && unreached.is_none() && !is_slow);
@@ -247,7 +247,7 @@ pub fn hook_failed(
     let failed = own_events(pod, container, end?, events).find(|event| event.reason == "FailedPostStartHook")?;
     let killed =
         format!("{} {} is killed by the kubelet because its postStart hook fails: ", role.noun(), container.name);
-    let message = Sentence::from(killed).event(failed, subject.index.now());
+    let message = Sentence::from(killed).event(failed, subject.now());
     let message = message.words("; restarts: ").number(i64::from(status.restart_count));
     let advice = "correct the postStart hook in the template: its command has to end with exit code 0, or its request to succeed; \
                   the log of the container does not show why";

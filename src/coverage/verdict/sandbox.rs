@@ -251,7 +251,7 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
         matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady" | "FailedCreatePodContainer")
     };
     let event = events.iter().find(is_about)?;
-    let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.index.now());
+    let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.now());
     let (cause, unknown) = told(event);
     let advice = match cause {
         Some(Cause { fix_in: FixIn::Placement, .. }) => other_platform(subject, pod),

@@ -155,7 +155,7 @@ const NEW_TO_SCHEDULER: i64 = 300;
 /// Finds that the scheduler has not looked at the node: it gives reasons for other nodes alone. Every node that it looks at has a reason
 /// (`FitError`, pkg/scheduler/framework/types.go, release 1.37.2), and no filter reads the condition Ready.
 fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -> Finding {
-    let now = subject.index.now();
+    let now = subject.now();
     let mut message = Sentence::from("the scheduler did not look at the node when it last tried");
     if let Some(at) = last.at {
         message = message.words(", ").age(seconds_between(at, now)).words(" ago");
@@ -186,7 +186,7 @@ fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -
 fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &LastReport) -> Finding {
     let mut message = Sentence::from(format!("the scheduler reported {reason:?}"));
     if let Some(at) = last.at {
-        message = message.words(" ").age(seconds_between(at, subject.index.now())).words(" ago");
+        message = message.words(" ").age(subject.seconds_since(at)).words(" ago");
     }
     Finding::new(code, message.words(", which is no longer true"), "wait: the scheduler retries within 5 minutes")
 }

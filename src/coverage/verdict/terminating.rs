@@ -47,7 +47,7 @@ pub fn is_overdue(subject: &Subject, pod: &Pod) -> bool {
     pod.metadata
         .deletion_timestamp
         .get()
-        .is_some_and(|deadline| subject.index.now().as_second() - deadline.as_second() > slack)
+        .is_some_and(|deadline| subject.now().as_second() - deadline.as_second() > slack)
 }
 
 /// Finds that a pod is terminating, and whether it is stuck.
@@ -56,7 +56,7 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
     if is_overdue(subject, pod) {
         return Some(stuck_terminating(subject, node, pod, deadline));
     }
-    let left = seconds_between(subject.index.now(), deadline);
+    let left = seconds_between(subject.now(), deadline);
     let mut message = Sentence::from("pod ")
         .name(&pod.metadata.name, "there")
         .words(" is terminating; grace period left: ")
@@ -76,7 +76,7 @@ pub fn terminating(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Option<
     if let Some(failed) = failed_hook(subject, pod) {
         message = message
             .words("; its preStop hook has failed, so its containers end without it")
-            .seen(failed, subject.index.now());
+            .seen(failed, subject.now());
     }
     let advice = match subject.terminating_namespace() {
         Some(_) => "no action needed: no pod is recreated, because the namespace is being deleted",
@@ -102,7 +102,7 @@ fn preemptor<'a>(subject: &Subject<'_, 'a>, pod: &Pod) -> Option<&'a Pod> {
 }
 
 fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
-    let past = seconds_between(deadline, subject.index.now());
+    let past = subject.seconds_since(deadline);
     let message = Sentence::from("pod ").name(&pod.metadata.name, "there");
     let message = message.words(if past > SLACK { " is stuck terminating, " } else { " is terminating, " });
     message.age(past).words(" past its grace period")
@@ -120,11 +120,11 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         let get = Command::kubectl(&["get", "pod", "-o", "yaml"]).namespace(&metadata.namespace).name(&metadata.name);
         let message = message.words(format!("; finalizer {finalizers}"));
         // Its controller may be about to remove it.
-        let is_stuck = seconds_between(deadline, subject.index.now()) > SLACK;
+        let is_stuck = subject.seconds_since(deadline) > SLACK;
         let code = if is_stuck { ReasonCode::StuckTerminating } else { ReasonCode::Terminating };
         return Finding::new(code, message, advice).with_command(get);
     }
-    let now = subject.index.now();
+    let now = subject.now();
     let not_ready = node.and_then(|node| Some((node, node_health::not_ready(subject.index, node)?)));
     // The kubelet lives.
     let events = subject.index.events_about("Pod", metadata);
@@ -258,7 +258,7 @@ pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
             let stuck = stuck_terminating(subject, None, pod, deadline);
             return Finding { code: ReasonCode::OrphanedTarget, message: stuck.message.words(COUNTS), ..stuck };
         }
-        if seconds_between(deadline, subject.index.now()) >= COLLECTION {
+        if subject.seconds_since(deadline) >= COLLECTION {
             let message = past_its_grace_period(subject, pod, deadline).words(COUNTS);
             return past_collection(subject, message);
         }

@@ -16,7 +16,6 @@ use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::report::age::seconds_between;
 use crate::report::fix::Fix;
 use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::declared_features::declared;
@@ -166,13 +165,13 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
     let mut message = Sentence::from(format!("scheduler {scheduler:?} has not tried to schedule the pod"));
     if let Some(created) = pod.metadata.creation_timestamp.get() {
-        message = message.words(", created ").age(seconds_between(created, subject.index.now())).words(" ago");
+        message = message.words(", created ").age(subject.seconds_since(created)).words(" ago");
     }
-    let age = pod.metadata.creation_timestamp.get().map(|created| seconds_between(created, subject.index.now()));
+    let age = pod.metadata.creation_timestamp.get().map(|created| subject.seconds_since(created));
     if let Some(since) = subject.scheduler_silent_since() {
         let message = message
             .words("; kube-scheduler seems to be down: it renewed its lease ")
-            .age(seconds_between(since, subject.index.now()))
+            .age(subject.seconds_since(since))
             .words(" ago");
         let Fix { advice, command } = check_scheduler();
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_passing(Passing::Never);
@@ -184,13 +183,13 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let events = subject.index.events_about("Pod", &pod.metadata);
     // What a policy only reports keeps no pod from a node.
     let keeps = |event: &&&Event| {
-        event.type_ == "Warning" && event.reason != "PolicyViolation" && event.is_recent(subject.index.now())
+        event.type_ == "Warning" && event.reason != "PolicyViolation" && event.is_recent(subject.now())
     };
     if let Some(event) = events.iter().find(keeps) {
         // In a virtual cluster, it is the host cluster that schedules.
         let message =
             Sentence::from("the pod has no node; ").value(&event.reason).words(": ").example(event.message.trim());
-        let message = message.seen(event, subject.index.now());
+        let message = message.seen(event, subject.now());
         let advice = "fix what it says: who reports it places such pods, or keeps them from being placed";
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_origin(Origin::Unknown);
         return Some(finding.with_command(describe_pod(pod)));

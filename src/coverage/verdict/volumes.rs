@@ -188,7 +188,7 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
 /// Finds why a volume cannot be mounted or attached by what an event says, and the volume that it names.
 fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event, volume: Option<&str>) -> Finding {
     let said = event.message.trim();
-    let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.index.now());
+    let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.now());
     let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
     let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
     let part = || match volume {

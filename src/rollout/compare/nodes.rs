@@ -77,7 +77,7 @@ impl<'a> Sides<'a> {
 
 impl<'a> Nodes<'a> {
     pub(super) fn new(before: &Index<'a>, after: &Index<'a>) -> Self {
-        let sides = [before, after].map(|index| if index.knows_all_nodes() { &index.nodes[..] } else { &[] });
+        let sides = [before, after].map(|index| if index.nodes_are_read() { &index.nodes[..] } else { &[] });
         let [names_before, names_after] =
             sides.map(|nodes| nodes.iter().map(|node| node.metadata.name.as_str()).collect::<BTreeSet<&str>>());
         let mut pools: BTreeMap<Pool<'a>, Sides<'a>> = BTreeMap::new();
@@ -96,7 +96,7 @@ impl<'a> Nodes<'a> {
             members.removed.extend(before.filter(|name| !names_after.contains(name)));
             members.added.extend(after.filter(|name| !names_before.contains(name)));
         }
-        let are_known = [before, after].iter().all(|index| index.knows_all_nodes());
+        let are_known = [before, after].iter().all(|index| index.nodes_are_read());
         Nodes { are_known, names_before, names_after, groups, pools }
     }
 

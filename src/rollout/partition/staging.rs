@@ -159,7 +159,7 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let newest = situation.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     let is_moving = |per_pod: i64| {
         let waits = flags.soak_seconds + situation.daemon_set.spec.min_ready_seconds + PAUSE;
-        newest.is_some_and(|at| seconds_between(at, situation.now()) <= per_pod.saturating_mul(3).saturating_add(waits))
+        newest.is_some_and(|at| situation.seconds_since(at) <= per_pod.saturating_mul(3).saturating_add(waits))
     };
     let seconds_left = (updated >= MIN_PODS && old > 0 && is_moving(took / updated))
         .then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));

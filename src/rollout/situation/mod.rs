@@ -491,7 +491,7 @@ impl<'a> Situation<'a> {
 
     /// Returns whether a time is known, and was less than this number of seconds ago.
     pub(in crate::rollout) fn is_recent(&self, since: Option<Timestamp>, seconds: i64) -> bool {
-        since.is_some_and(|since| seconds_between(since, self.now()) < seconds)
+        since.is_some_and(|since| self.seconds_since(since) < seconds)
     }
 
     /// Returns whether the problem of a node is expected to resolve by itself.

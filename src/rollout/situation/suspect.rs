@@ -276,7 +276,7 @@ fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) ->
         // A pod that was created long after the rollout may be the successor of one that worked.
         times().is_some_and(|(created, since)| {
             // How long it has failed follows from its restarts, between which the kubelet may wait longer.
-            let tolerance = FROM_THE_START.max(seconds_between(since, situation.now()) / 5);
+            let tolerance = FROM_THE_START.max(situation.seconds_since(since) / 5);
             seconds_between(created, since) < tolerance && seconds_between(began, created) < MIN_CURRENT
         })
     };

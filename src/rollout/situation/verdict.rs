@@ -91,7 +91,7 @@ fn is_finished(situation: &Situation<'_>) -> bool {
         return false;
     }
     let began = situation.rolled_out_at();
-    let is_long_ago = began.is_some_and(|began| seconds_between(began, situation.now()) >= FINISHED);
+    let is_long_ago = began.is_some_and(|began| situation.seconds_since(began) >= FINISHED);
     let is_at_fault = |node: &RolloutNode<'_>| match node.origin() {
         Some(Origin::Node) => of_node(situation, None, node) == Some(Fault::Node),
         // An evicted pod is replaced, regardless of the fault.

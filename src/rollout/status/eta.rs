@@ -42,7 +42,7 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     times.sort_unstable();
     let is_left = |node: &&RolloutNode<'_>| node.eligible && !node.updated_is_available && !is_stuck(node);
     let left = situation.nodes.iter().filter(is_left).count();
-    time_left(&times, left, usize::try_from(allowed).unwrap_or(1), seconds_between(started, situation.now()))
+    time_left(&times, left, usize::try_from(allowed).unwrap_or(1), situation.seconds_since(started))
 }
 
 /// Returns the remaining time for some nodes, from the sorted seconds after which others became available.

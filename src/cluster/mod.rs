@@ -110,13 +110,8 @@ pub struct CoverageScope {
 
 impl Default for CoverageScope {
     fn default() -> Self {
-        CoverageScope {
-            node: None,
-            node_selector: LabelSelector::default(),
-            admission: false,
-            config: false,
-            held_pods: true,
-        }
+        let node_selector = LabelSelector::default();
+        CoverageScope { node: None, node_selector, admission: false, config: false, held_pods: true }
     }
 }
 

@@ -72,6 +72,7 @@ named_values! {
 
 /// A node pool whose nodes have changed.
 #[apply(answer!)]
+#[derive(Default)]
 pub struct PoolComparison {
     /// The name of the pool, from a label of the cloud provider or autoscaler; absent for nodes without such a label.
     pub pool: Option<String>,

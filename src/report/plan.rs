@@ -99,6 +99,7 @@ impl PlanKind {
 
 /// What a change of a DaemonSet's spec means for a cluster.
 #[apply(answer!)]
+#[derive(Default)]
 pub struct Effect {
     /// How many nodes should have a pod.
     pub desired: i64,

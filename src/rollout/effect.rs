@@ -153,15 +153,12 @@ impl<'a> ControllerView<'_, 'a> {
         }
         Effect {
             desired,
-            nodes_gained: Vec::new(),
-            nodes_lost: Vec::new(),
             outdated: Some(int(outdated)),
             not_replaced: Some(int(not_replaced)),
             before: self.pace(before, nodes, desired),
             after: self.pace(after, &nodes_after, desired),
-            standstill: None,
             surge_pods_deleted,
-            revisions_deleted: None,
+            ..Effect::default()
         }
     }
 
@@ -222,18 +219,7 @@ fn effect_by_status(before: &DaemonSet, after: &DaemonSet) -> Effect {
         let is_known = !pace.surges && status.observed_generation > 0;
         Some(Pace { in_use: is_known.then_some(status.number_unavailable), ..pace })
     };
-    Effect {
-        desired,
-        nodes_gained: Vec::new(),
-        nodes_lost: Vec::new(),
-        outdated: None,
-        not_replaced: None,
-        before: pace(before),
-        after: pace(after),
-        standstill: None,
-        surge_pods_deleted: Vec::new(),
-        revisions_deleted: None,
-    }
+    Effect { desired, before: pace(before), after: pace(after), ..Effect::default() }
 }
 
 /// Returns the pace of a rolling update without its current progress; `None` if the controller replaces no pods.

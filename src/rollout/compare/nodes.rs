@@ -108,16 +108,8 @@ impl<'a> Nodes<'a> {
         let mut rows: BTreeMap<Option<&str>, PoolComparison> = BTreeMap::new();
         for (pool, sides) in &self.pools {
             let name = if let Pool::Named(name) = pool { Some(*name) } else { None };
-            let row = rows.entry(name).or_insert_with(|| PoolComparison {
-                pool: name.map(str::to_owned),
-                before: 0,
-                now: 0,
-                removed: 0,
-                added: 0,
-                gone: false,
-                replaced_by: Vec::new(),
-                accepted: false,
-            });
+            let new = || PoolComparison { pool: name.map(str::to_owned), ..PoolComparison::default() };
+            let row = rows.entry(name).or_insert_with(new);
             let (removed, added) = self.changed(sides);
             let [before, now] = sides.0.each_ref().map(Vec::len);
             (row.before, row.now) = (row.before + before, row.now + now);

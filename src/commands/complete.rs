@@ -25,6 +25,7 @@ use crate::io::Io;
 use crate::model::metadata::ObjectMeta;
 use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::template_parts;
 use crate::rollout::history::histories;
 
 /// The subcommand's name.
@@ -346,10 +347,8 @@ fn sides(mut revisions: BTreeMap<String, String>, typed: &str) -> BTreeMap<Strin
 fn containers(snapshot: &Snapshot, after: &str) -> BTreeMap<String, String> {
     let Some(daemon_set) = snapshot.daemon_sets_of_any_flavor().next() else { return BTreeMap::new() };
     let template = daemon_set.template();
-    let lists = ["containers", "initContainers"].map(|list| template.value()["spec"][list].as_array());
     let text = |field: &serde_json::Value| field.as_str().unwrap_or_default().to_owned();
-    let containers = lists.into_iter().flatten().flatten();
-    containers.map(|one| (text(&one["name"]) + after, text(&one["image"]))).collect()
+    template_parts::containers(template.value()).map(|one| (text(&one["name"]) + after, text(&one["image"]))).collect()
 }
 
 fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {

@@ -7,6 +7,7 @@ use crate::facts::revisions::{Address, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::template_parts::containers;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
@@ -85,10 +86,8 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
         }
         StageRefusal::NoTemplate(number, unknown) => not_there(revisions, Address::Number(number), unknown),
         StageRefusal::NoSuchContainer(container) => {
-            let template = revisions.live.value();
-            let containers = ["containers", "initContainers"].map(|field| template["spec"][field].as_array());
-            let containers = containers.into_iter().flatten().flatten();
-            let names: Vec<&str> = containers.filter_map(|container| container["name"].as_str()).collect();
+            let names: Vec<&str> =
+                containers(revisions.live.value()).filter_map(|container| container["name"].as_str()).collect();
             CommandError::new(format!("the template of {title} has no container {container:?}"))
                 .hint(format!("its containers: {}", names.join(", ")))
         }

@@ -17,6 +17,7 @@ use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
+use crate::model::template_parts::{containers, items};
 
 /// Save cluster state to a file for --from
 ///
@@ -141,13 +142,9 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
 /// Returns where secrets may be: in what users write into templates, and in messages of programs.
 fn private(snapshot: &Snapshot) -> Option<String> {
     let has_value = |variable: &Value| variable["value"].as_str().is_some_and(|value| !value.is_empty());
-    let lists = |template: &Value| ["containers", "initContainers"].map(|list| template["spec"][list].clone());
     let mut templates = snapshot.daemon_sets_of_any_flavor().map(DaemonSet::template);
-    let variables = templates.any(|template| {
-        let containers =
-            lists(template.value()).into_iter().flat_map(|list| list.as_array().cloned().unwrap_or_default());
-        containers.into_iter().any(|container| container["env"].as_array().into_iter().flatten().any(has_value))
-    });
+    let variables =
+        templates.any(|template| containers(template.value()).any(|container| items(container, "env").any(has_value)));
     let found = [(variables, "environment variables"), (!snapshot.events.is_empty(), "messages of events")];
     let found: Vec<&str> = found.into_iter().filter_map(|(has, what)| has.then_some(what)).collect();
     (!found.is_empty()).then(|| found.join(" and "))

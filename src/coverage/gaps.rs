@@ -106,7 +106,7 @@ pub fn incomplete_for_update_strategy(snapshot: &Snapshot, namespace: &str, dele
 /// quota is not expected to matter to pods that neither request nor limit anything.
 pub fn unread_refusals(snapshot: &Snapshot, daemon_set: &DaemonSet) -> impl Iterator<Item = Incomplete> {
     let (namespace, spec) = (&daemon_set.metadata.namespace, &daemon_set.spec.template.spec);
-    let containers = spec.init_containers.iter().chain(&spec.containers).map(|container| &container.resources);
+    let containers = spec.all_containers().map(|container| &container.resources);
     let mut resources = containers.chain(&spec.resources);
     let takes_some = resources.any(|resources| !resources.requests.is_empty() || !resources.limits.is_empty());
     let quotas = snapshot.gap(Kind::ResourceQuotas, namespace).filter(|_| takes_some);

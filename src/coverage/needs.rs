@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::proposed_daemon_set::Admission;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
+use crate::model::template_parts::{Referrer, references};
 
 /// An object that pods need, in their namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,56 +40,21 @@ impl Need<'_> {
     }
 }
 
-/// Returns what the pods of a template need to start. Optional objects are not needed, and an ephemeral volume creates its own
-/// claim.
+/// Returns what the pods of a template need to start. Optional objects are not needed.
 ///
 /// The kubelet mounts all volumes, even those that no container mounts.
 pub fn needs(template: &Value) -> BTreeSet<Need<'_>> {
-    let spec = &template["spec"];
     let mut needs = BTreeSet::new();
-    for volume in items(spec, "volumes") {
-        needs.extend(need("PersistentVolumeClaim", &volume["persistentVolumeClaim"], "claimName"));
-        needs.extend(need("Secret", &volume["secret"], "secretName"));
-        needs.extend(need("Secret", &volume["azureFile"], "secretName"));
-        needs.extend(need("Secret", &volume["csi"]["nodePublishSecretRef"], "name"));
-        needs.extend(
-            volume.as_object().into_iter().flatten().filter_map(|(_, of)| need("Secret", &of["secretRef"], "name")),
-        );
-        for source in items(&volume["projected"], "sources").chain([volume]) {
-            needs.extend(need("ConfigMap", &source["configMap"], "name"));
-            needs.extend(need("Secret", &source["secret"], "name"));
+    // Those that only pull images are last.
+    for it in references(template).into_iter().filter(|it| !it.is_optional() && !matches!(it.by, Referrer::Pod)) {
+        let need = Need { kind: it.kind, name: it.name, pulls_images: false };
+        // Every namespace has this one.
+        let always_exists = (it.kind, it.name) == ("ConfigMap", "kube-root-ca.crt");
+        if !always_exists && !needs.contains(&need) {
+            needs.insert(Need { pulls_images: matches!(it.by, Referrer::ImagePull), ..need });
         }
     }
-    for container in items(spec, "initContainers").chain(items(spec, "containers")) {
-        let variables = items(container, "env").map(|variable| &variable["valueFrom"]);
-        for source in items(container, "envFrom").chain(variables) {
-            for (kind, field) in [
-                ("ConfigMap", "configMapRef"),
-                ("Secret", "secretRef"),
-                ("ConfigMap", "configMapKeyRef"),
-                ("Secret", "secretKeyRef"),
-            ] {
-                needs.extend(need(kind, &source[field], "name"));
-            }
-        }
-    }
-    for pull in items(spec, "imagePullSecrets").filter_map(|secret| need("Secret", secret, "name")) {
-        if !needs.contains(&pull) {
-            needs.insert(Need { pulls_images: true, ..pull });
-        }
-    }
-    // Every namespace has this one.
-    needs.retain(|need| (need.kind, need.name) != ("ConfigMap", "kube-root-ca.crt"));
     needs
-}
-
-fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    value[field].as_array().into_iter().flatten()
-}
-
-fn need<'a>(kind: &'static str, source: &'a Value, field: &str) -> Option<Need<'a>> {
-    let name = source[field].as_str().filter(|name| !name.is_empty() && source["optional"] != true)?;
-    Some(Need { kind, name, pulls_images: false })
 }
 
 /// Returns whether available pods of the live DaemonSet need the same object, which therefore exists.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::metadata::ObjectMeta;
 use super::snapshot::Kind;
 use super::template::Template;
+use super::template_parts::{Reference, Referrer, items, references};
 use super::time::Time;
 use super::wire::null_is_default;
 
@@ -139,56 +140,32 @@ pub struct ConfigUse {
 /// Returns which ConfigMaps and Secrets the containers of a template use, excluding those that only the kubelet uses,
 /// such as for pulling images.
 pub fn uses(template: &Template) -> BTreeSet<ConfigUse> {
-    let spec = &template.value()["spec"];
-    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
-    let volumes: BTreeMap<String, Vec<Reference>> = list(&spec["volumes"])
-        .iter()
-        .filter_map(|volume| Some((volume["name"].as_str()?.to_owned(), sources(volume))))
-        .collect();
+    let references = references(template.value());
     let mut uses = BTreeSet::new();
-    let of_field = |field: &'static str| list(&spec[field]).into_iter().map(move |container| (field, container));
-    for (field, container) in of_field("initContainers").chain(of_field("containers")) {
-        let ends = field == "initContainers" && container["restartPolicy"] != "Always";
-        let whole = if ends { Use::InitVolume } else { Use::Volume };
-        let mut add = |(kind, name, optional): Reference, by: Use| {
-            let container = container["name"].as_str().unwrap_or_default().to_owned();
-            uses.insert(ConfigUse { kind, name, container, by, optional });
-        };
-        for from in list(&container["envFrom"]) {
-            references(&from, ["configMapRef", "secretRef"], "name").for_each(|object| add(object, Use::Env));
+    let mut add = |container: &Value, of: &Reference<'_>, by: Use| {
+        let kind = if of.kind == "ConfigMap" { Kind::ConfigMaps } else { Kind::Secrets };
+        let container = container["name"].as_str().unwrap_or_default().to_owned();
+        uses.insert(ConfigUse { kind, name: of.name.to_owned(), container, by, optional: of.is_optional() });
+    };
+    for of in &references {
+        if let Referrer::Environment(container) = of.by {
+            add(container, of, Use::Env);
         }
-        for variable in list(&container["env"]) {
-            let keys = references(&variable["valueFrom"], ["configMapKeyRef", "secretKeyRef"], "name");
-            keys.for_each(|object| add(object, Use::Env));
-        }
-        for mount in list(&container["volumeMounts"]) {
-            let is_part = |field: &str| mount[field].as_str().is_some_and(|path| !path.is_empty());
-            let by = if is_part("subPath") || is_part("subPathExpr") { Use::SubPath } else { whole };
-            let volume = mount["name"].as_str().and_then(|name| volumes.get(name));
-            volume.into_iter().flatten().for_each(|object| add(object.clone(), by));
+    }
+    for list in ["initContainers", "containers"] {
+        for container in items(&template.value()["spec"], list) {
+            let ends = list == "initContainers" && container["restartPolicy"] != "Always";
+            let whole = if ends { Use::InitVolume } else { Use::Volume };
+            for mount in items(container, "volumeMounts") {
+                let is_part = |field: &str| mount[field].as_str().is_some_and(|path| !path.is_empty());
+                let by = if is_part("subPath") || is_part("subPathExpr") { Use::SubPath } else { whole };
+                let is_mounted =
+                    |it: &&Reference<'_>| matches!(it.by, Referrer::Files(volume) if volume["name"] == mount["name"]);
+                references.iter().filter(is_mounted).for_each(|of| add(container, of, by));
+            }
         }
     }
     uses
-}
-
-/// The kind and the name of an object, and whether it is optional.
-type Reference = (Kind, String, bool);
-
-/// Returns the ConfigMaps and Secrets in a volume.
-fn sources(volume: &Value) -> Vec<Reference> {
-    let config_map = references(volume, ["configMap", ""], "name");
-    let secret = references(volume, ["", "secret"], "secretName");
-    let projected = volume["projected"]["sources"].as_array().into_iter().flatten();
-    let projected = projected.flat_map(|source| references(source, ["configMap", "secret"], "name"));
-    config_map.chain(secret).chain(projected).collect()
-}
-
-/// Returns the ConfigMap and the Secret named by two fields.
-fn references<'a>(value: &'a Value, fields: [&'a str; 2], name: &'a str) -> impl Iterator<Item = Reference> + use<'a> {
-    let of = move |(kind, field): (Kind, &'a str)| {
-        Some((kind, value[field][name].as_str()?.to_owned(), value[field]["optional"] == true))
-    };
-    [Kind::ConfigMaps, Kind::Secrets].into_iter().zip(fields).filter_map(of)
 }
 
 #[cfg(test)]

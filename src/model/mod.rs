@@ -39,6 +39,7 @@ pub mod strategic_merge;
 pub mod template;
 mod template_defaults;
 pub mod template_keys;
+pub mod template_parts;
 pub mod template_types;
 pub mod time;
 pub mod update_strategy;

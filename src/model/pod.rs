@@ -434,6 +434,11 @@ impl Pod {
 }
 
 impl PodSpec {
+    /// Returns the containers, followed by the init containers.
+    pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.iter().chain(&self.init_containers)
+    }
+
     /// Returns the terms of the required node affinity, or `None` if there is none.
     pub fn required_node_affinity(&self) -> Option<&NodeSelector> {
         self.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
+use crate::model::template_parts::{containers, volumes};
 
 /// Taints whose DaemonSet is recognized by the name of a container: not every template contains the domain.
 const CONTAINERS: [(&str, &str); 5] = [
@@ -57,15 +58,14 @@ pub fn startup_keys(nodes: &[Node]) -> BTreeSet<String> {
 /// Returns whether a DaemonSet removes the taint with this key: its containers or volumes contain the domain, as in the
 /// path of a CSI driver's socket.
 pub fn removes(daemon_set: &DaemonSet, key: &str) -> bool {
-    let Some(spec) = daemon_set.object.pointer("/spec/template/spec") else { return false };
+    let template = &daemon_set.object["spec"]["template"];
     let named = CONTAINERS.iter().filter(|(taint, _)| *taint == key);
-    let mut containers =
-        ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
-    if named.clone().any(|(_, container)| containers.any(|one| one["name"] == *container)) {
+    let has = |name: &str| containers(template).any(|container| container["name"] == name);
+    if named.clone().any(|(_, container)| has(container)) {
         return true;
     }
     let domain = key.rsplit_once('/').map_or(key, |(domain, _)| domain);
-    ["containers", "initContainers", "volumes"].into_iter().any(|part| mentions(&spec[part], domain))
+    containers(template).chain(volumes(template)).any(|part| mentions(part, domain))
 }
 
 /// The taint that the kubelet sets with an external cloud provider, until the cloud controller manager has initialized the node.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::metadata::RESTARTED_AT_ANNOTATION;
 use super::quantity::Quantity;
 use super::template_defaults;
+use super::template_parts::{Reference, references};
 use super::template_types::{FieldKind, PodTemplateSpec, Type};
 
 /// A pod template as JSON, with every field, including unknown ones.
@@ -51,7 +52,8 @@ impl Template {
 
     /// Returns whether its pods cannot start without an object, or without a key of it.
     pub fn needs(&self, kind: &str, name: &str, key: Option<&str>) -> bool {
-        refers(&self.value["spec"], kind, name, key)
+        let is_it = |it: &Reference<'_>| it.kind == kind && it.name == name && !it.is_optional();
+        references(&self.value).iter().any(|it| is_it(it) && key.is_none_or(|key| it.has_key(key)))
     }
 
     /// Returns whether something in the pod's spec has a field, with a value other than the usual one.
@@ -100,37 +102,6 @@ fn has_all(whole: &Value, part: &Value) -> bool {
             whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| has_all(whole, part))
         }
         (whole, part) => whole == part,
-    }
-}
-
-/// Returns whether a part of a template refers to a required object, or a key of it.
-fn refers(value: &Value, kind: &str, name: &str, key: Option<&str>) -> bool {
-    let is_it = |field: &str, value: &Value| {
-        let is_name = |field: &str| value[field] == name;
-        match (kind, field) {
-            ("ConfigMap", "configMap" | "configMapRef" | "configMapKeyRef") => is_name("name"),
-            ("Secret", "secret" | "secretRef" | "secretKeyRef") => is_name("name") || is_name("secretName"),
-            ("PersistentVolumeClaim", "persistentVolumeClaim") => is_name("claimName"),
-            ("ServiceAccount", "serviceAccountName")
-            | ("PriorityClass", "priorityClassName")
-            | ("RuntimeClass", "runtimeClassName") => value == name,
-            ("ResourceClaim", "resourceClaimName") | ("ResourceClaimTemplate", "resourceClaimTemplateName") => {
-                value == name
-            }
-            _ => false,
-        }
-    };
-    let has_key = |value: &Value| {
-        key.is_none_or(|key| {
-            value["key"] == key || value["items"].as_array().into_iter().flatten().any(|item| item["key"] == key)
-        })
-    };
-    match value {
-        Value::Object(fields) => fields.iter().any(|(field, value)| {
-            (is_it(field, value) && value["optional"] != true && has_key(value)) || refers(value, kind, name, key)
-        }),
-        Value::Array(items) => items.iter().any(|item| refers(item, kind, name, key)),
-        _ => false,
     }
 }
 

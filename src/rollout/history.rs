@@ -14,6 +14,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
+use crate::model::template_parts::items;
 use crate::report::age::seconds_between;
 use crate::report::count_and;
 use crate::report::history::{DiffSide, HistoryReport, RevisionDiff, RevisionRow, TemplateSource};
@@ -145,9 +146,8 @@ pub(super) fn change_cause(revision: &ControllerRevision) -> Option<String> {
 }
 
 fn images(template: &Template) -> Vec<String> {
-    let containers = |kind: &str| template.value().pointer(&format!("/spec/{kind}")).and_then(|list| list.as_array());
-    let all = ["initContainers", "containers"].into_iter().filter_map(containers).flatten();
-    all.filter_map(|container| container.get("image")?.as_str().map(str::to_owned)).collect()
+    let all = ["initContainers", "containers"].into_iter().flat_map(|list| items(&template.value()["spec"], list));
+    all.filter_map(|container| container["image"].as_str().map(str::to_owned)).collect()
 }
 
 fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Vec<String> {

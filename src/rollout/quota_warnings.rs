@@ -235,7 +235,7 @@ fn is_best_effort(spec: &PodSpec) -> bool {
         all(resources).all(|(resource, amount)| !matches!(resource, "cpu" | "memory") || amount == 0)
     };
     let of_pod = spec.resources.as_ref().filter(|it| all(it).any(|(resource, _)| is_pod_level(resource)));
-    let mut containers = spec.containers.iter().chain(&spec.init_containers);
+    let mut containers = spec.all_containers();
     of_pod.map_or_else(|| containers.all(|container| has_none(&container.resources)), has_none)
 }
 

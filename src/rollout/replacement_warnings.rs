@@ -125,9 +125,8 @@ impl Replacement<'_> {
     /// Returns whether each new pod uses as much of a quota as the deleted one frees: no node waits for its first pod,
     /// none gets a second one, and the containers have the same requests.
     fn gives_back(&self, situation: &Situation<'_>) -> bool {
-        let containers = |spec: &PodSpec| -> Vec<_> {
-            spec.init_containers.iter().chain(&spec.containers).map(|container| container.resources.clone()).collect()
-        };
+        let containers =
+            |spec: &PodSpec| -> Vec<_> { spec.all_containers().map(|container| container.resources.clone()).collect() };
         let new = &self.after.spec.template.spec;
         // A class adds its overhead, and a quota may apply to pods with one priority.
         let takes_no_more = |old: &PodSpec| {

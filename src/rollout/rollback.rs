@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, only_later_nodes_fail, only_new_nodes_fail, suspect};
@@ -16,6 +14,7 @@ use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::Hold;
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::model::template::Template;
+use crate::model::template_parts::containers;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectKind;
 use crate::report::{all, count};
@@ -56,12 +55,8 @@ pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>)
     }
     let templates = situation.revisions.all.iter().map(|revision| revision.template.as_ref().ok());
     let templates: Vec<&Template> = templates.chain([Some(&situation.revisions.live)]).collect::<Option<_>>()?;
-    let is_added = |name: &str| {
-        let lists = templates
-            .iter()
-            .flat_map(|template| ["containers", "initContainers"].map(|list| &template.value()["spec"][list]));
-        !lists.filter_map(Value::as_array).flatten().any(|container| container["name"] == name)
-    };
+    let own = templates.iter().flat_map(|template| containers(template.value()));
+    let is_added = |name: &str| !own.clone().any(|container| container["name"] == name);
     let fails = |status: &&ContainerStatus| {
         let ended = [&status.state, &status.last_state].into_iter().find_map(|state| state.terminated.as_ref());
         !status.ready

@@ -33,7 +33,6 @@ pub enum NoTarget {
 /// Fails if there is no such revision, or it cannot be read.
 pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned, NoTarget> {
     let revisions = &before.revisions;
-    let numbers = || revisions.all.iter().map(Revision::number).collect();
     let (target, template, why) = match to_revision {
         Some(number) => {
             let target = revisions.number(number).or_else(|| revisions.renumbered(number));

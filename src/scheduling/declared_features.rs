@@ -17,7 +17,7 @@ const ON_BY_DEFAULT: u32 = 36;
 
 /// Returns the features that a pod needs.
 pub fn required(spec: &PodSpec) -> impl Iterator<Item = &'static str> {
-    let any = |has: fn(&Container) -> bool| spec.containers.iter().chain(&spec.init_containers).any(has);
+    let any = |has: fn(&Container) -> bool| spec.all_containers().any(has);
     let restarts_all = any(|container| container.restart_policy_rules.iter().any(ContainerRestartRule::restarts_all));
     let has_options = any(|container| container.volume_mounts.iter().any(|it| !it.bind_mount_options.is_empty()));
     let needs = [

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::admission;
 use super::creation_errors::{other_nodes, same_elsewhere};
 use super::daemon_set_context::Subject;
@@ -23,6 +21,7 @@ use crate::model::snapshot::{
     LimitRange, LimitRangeItem, NODE_SELECTOR_ANNOTATIONS, Namespace, RuntimeClass, Snapshot,
 };
 use crate::model::template::Template;
+use crate::model::template_parts::{containers, items, references, volumes};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::resources::{amount, pod_requests, template_requests};
@@ -73,9 +72,8 @@ fn template_of<'s>(subject: &'s Subject, pod: &Pod) -> Option<&'s Template> {
 
 /// Adds to a finding about a container whether admission has added the container, or has changed what the finding is about.
 pub fn of_container(subject: &Subject, pod: &Pod, container: &Container, finding: Finding) -> Finding {
-    let Some(spec) = template_of(subject, pod).map(|template| &template.value()["spec"]) else { return finding };
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    let Some(own) = lists.flatten().find(|own| own["name"] == container.name) else {
+    let Some(template) = template_of(subject, pod) else { return finding };
+    let Some(own) = containers(template.value()).find(|own| own["name"] == container.name) else {
         return of_added_container(subject, pod, &container.name, finding);
     };
     match finding.code {
@@ -93,7 +91,7 @@ fn of_image(subject: &Subject, pod: &Pod, container: &Container, own: Option<&st
         return finding;
     };
     let has_another = |other: &Pod| {
-        let mut containers = other.spec.containers.iter().chain(&other.spec.init_containers);
+        let mut containers = other.spec.all_containers();
         containers.any(|it| it.name == container.name && it.image != made)
     };
     let works = |other: &Pod| other.is_ready() && other.revision_hash() == pod.revision_hash();
@@ -195,8 +193,8 @@ const NAMED_OTHERWISE: [&str; 9] = [
 /// Adds to a finding about a volume whether admission has added it to the pod. The admission plugin of service accounts adds one to every pod.
 pub fn of_volume(subject: &Subject, pod: &Pod, volume: &str, finding: Finding) -> Finding {
     let Some(template) = template_of(subject, pod) else { return finding };
-    let own = || template.value()["spec"]["volumes"].as_array().into_iter().flatten();
-    let is_own = own().any(|own| own["name"] == volume || NAMED_OTHERWISE.iter().any(|kind| own[kind].is_object()));
+    let is_own = volumes(template.value())
+        .any(|own| own["name"] == volume || NAMED_OTHERWISE.iter().any(|kind| own[kind].is_object()));
     match is_own || volume.starts_with("kube-api-access-") {
         true => finding,
         false => Change::added(&format!("volume {volume}")).applied_to(finding),
@@ -217,8 +215,7 @@ pub const READINESS_GATES: EntriesOf = ("readinessGates", "conditionType", "read
 /// Adds to a finding about a gate of a pod whether admission has added it.
 pub fn of_gate(subject: &Subject, pod: &Pod, (list, key, noun): EntriesOf, gate: &str, finding: Finding) -> Finding {
     let Some(template) = template_of(subject, pod) else { return finding };
-    let mut own = template.value()["spec"][list].as_array().into_iter().flatten();
-    match own.any(|own| own[key] == gate) {
+    match items(&template.value()["spec"], list).any(|own| own[key] == gate) {
         true => finding,
         false => Change::added(&format!("{noun} {gate}")).applied_to(finding),
     }
@@ -249,18 +246,12 @@ pub fn of_runtime_class(subject: &Subject, pod: &Pod, finding: Finding) -> Findi
 
 /// Adds to a finding about a missing ConfigMap or Secret that the template does not name it, if so.
 pub fn of_object(subject: &Subject, pod: &Pod, (kind, name): (&str, &str), finding: Finding) -> Finding {
-    fn names(value: &Value, name: &str) -> bool {
-        match value {
-            Value::String(text) => text == name,
-            Value::Array(items) => items.iter().any(|item| names(item, name)),
-            Value::Object(fields) => fields.values().any(|field| names(field, name)),
-            _ => false,
-        }
-    }
+    let names = |template: &Template| {
+        let of_kind = |of: &str| of.eq_ignore_ascii_case(kind);
+        references(template.value()).iter().any(|it| of_kind(it.kind) && it.name == name)
+    };
     match template_of(subject, pod) {
-        Some(template) if !names(template.value(), name) => {
-            Change::added(&format!("reference to {kind} {name}")).applied_to(finding)
-        }
+        Some(template) if !names(template) => Change::added(&format!("reference to {kind} {name}")).applied_to(finding),
         _ => finding,
     }
 }

@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::model::template::Template;
+use crate::model::template_parts::volumes;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -390,10 +391,7 @@ pub fn crash_looping(
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.
 fn stale_volumes(subject: &Subject, pod: &Pod) -> bool {
     let has_init = !pod.spec.init_containers.is_empty();
-    let has_empty_dir = || {
-        let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array();
-        volumes.into_iter().flatten().any(|volume| volume["emptyDir"].is_object())
-    };
+    let has_empty_dir = || volumes(template_of(subject, pod).value()).any(|volume| volume["emptyDir"].is_object());
     let works = |other: &Pod| other.is_ready() && other.revision_hash() == pod.revision_hash();
     has_init && has_empty_dir() && subject.pods().any(works)
 }
@@ -481,8 +479,7 @@ const ELSEWHERE: &[&str] = &["leases", " lease", "forbidden", "connection", "tim
 /// directories.
 fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-    let volumes = template.value()["spec"]["volumes"].as_array();
-    let has_host_path = volumes.into_iter().flatten().any(|volume| volume["hostPath"].is_object());
+    let has_host_path = volumes(template.value()).any(|volume| volume["hostPath"].is_object());
     (pod.spec.host_network && has(&["address already in use", "address in use"]))
         // `flock(2)` of a file.
         || (has_host_path && said.contains("open /") && has(&["resource temporarily unavailable"]))

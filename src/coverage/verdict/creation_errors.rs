@@ -9,6 +9,7 @@ use super::roles::{Role, has_started};
 use super::sentence::Sentence;
 use super::webhook;
 use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::model::template_parts::{containers, volumes};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
@@ -47,8 +48,7 @@ pub fn is_profile_of_runtime(cause: &Cause, subject: &Subject, pod: &Pod, said: 
     let template = template_of(subject, pod).value();
     let kind = if said.to_lowercase().contains("apparmor") { "apparmor" } else { "seccomp" };
     let field = if kind == "apparmor" { "appArmorProfile" } else { "seccompProfile" };
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| template["spec"][list].as_array());
-    let mut parts = lists.flatten().chain([&template["spec"]]);
+    let mut parts = containers(template).chain([&template["spec"]]);
     let annotations = template["metadata"]["annotations"].as_object().into_iter().flatten();
     let mut of_annotations = annotations.filter(|(key, _)| key.contains(&format!("{kind}.security.")));
     cause.also == Some(Also::Profile)
@@ -421,9 +421,8 @@ fn is_of_node(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
 
 /// Returns whether something other than the template demands that containers do not run as root.
 fn is_demanded_by_admission(cause: &Cause, subject: &Subject, pod: &Pod) -> bool {
-    let spec = &template_of(subject, pod).value()["spec"];
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array()).flatten();
-    let mut parts = containers.chain([spec]);
+    let template = template_of(subject, pod).value();
+    let mut parts = containers(template).chain([&template["spec"]]);
     cause.also == Some(Also::DemandNonRoot) && !parts.any(|part| part["securityContext"]["runAsNonRoot"] == true)
 }
 
@@ -444,12 +443,11 @@ fn host_path_source(subject: &Subject, pod: &Pod, said: &str) -> Option<(String,
         let path = rest.split(['"', '\'', ':', ' ']).next().filter(|path| path.starts_with('/'))?;
         Some(path.trim_end_matches('/'))
     })?;
-    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array()?;
     let of_volume = |volume: &&serde_json::Value| {
         let source = volume["hostPath"]["path"].as_str().map(|source| source.trim_end_matches('/'));
         source.is_some_and(|source| !source.is_empty() && (source == path || source.starts_with(&format!("{path}/"))))
     };
-    let volume = volumes.iter().find(of_volume)?;
+    let volume = volumes(template_of(subject, pod).value()).find(of_volume)?;
     let source = volume["hostPath"]["path"].as_str()?;
     let why = [
         ("read-only file system", "cannot be created on these nodes, whose file system is read-only there"),

@@ -12,6 +12,7 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::template::Template;
+use crate::model::template_parts::{containers, items, volumes};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::ports::host_ports;
 
@@ -322,10 +323,9 @@ fn said<'m>(message: &'m str, image: &str, events: &[&'m Event]) -> &'m str {
 
 /// Returns the volumes that are images, by name, with the reference of each, in the template of the pod.
 fn image_volumes<'s>(subject: &'s Subject, pod: &Pod) -> Vec<(&'s str, &'s str)> {
-    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array();
     let image =
         |volume: &'s serde_json::Value| Some((volume["name"].as_str()?, volume["image"]["reference"].as_str()?));
-    volumes.into_iter().flatten().filter_map(image).collect()
+    volumes(template_of(subject, pod).value()).filter_map(image).collect()
 }
 
 /// Returns the template that a pod was created from, or the live one if that is not known.
@@ -445,8 +445,8 @@ fn is_by_identity(registry: &str) -> bool {
 /// Returns what to do if a registry does not accept the credentials for an image, or there are none; `otherwise` if the template names
 /// none, and the image runs nowhere.
 fn credentials(subject: &Subject, pod: &Pod, image: &str, otherwise: &str) -> String {
-    let secrets = template_of(subject, pod).value()["spec"]["imagePullSecrets"].as_array();
-    let names: Vec<&str> = secrets.into_iter().flatten().filter_map(|secret| secret["name"].as_str()).collect();
+    let secrets = items(&template_of(subject, pod).value()["spec"], "imagePullSecrets");
+    let names: Vec<&str> = secrets.filter_map(|secret| secret["name"].as_str()).collect();
     match (recent_elsewhere(subject, pod), names.as_slice()) {
         (0, []) => {
             let first = match is_by_identity(registry(image)) {
@@ -492,9 +492,8 @@ fn missing_pull_secrets(events: &[&Event]) -> Option<String> {
 fn image_of_revision(subject: &Subject, image: &str) -> Option<i64> {
     let revisions = &subject.revisions;
     let has_it = |template: &Template| {
-        let lists = ["containers", "initContainers", "volumes"].into_iter();
-        let lists = lists.filter_map(|list| template.value()["spec"][list].as_array());
-        lists.flatten().any(|it| it["image"] == image || it["image"]["reference"] == image)
+        let mut parts = containers(template.value()).chain(volumes(template.value()));
+        parts.any(|it| it["image"] == image || it["image"]["reference"] == image)
     };
     let current = revisions.current().filter(|_| has_it(&revisions.live))?;
     revisions.proven().filter(|(_, template)| !has_it(template))?;

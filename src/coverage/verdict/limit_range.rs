@@ -6,7 +6,6 @@ use super::create_failure::{Refused, rejected};
 use super::finding::{Finding, edit};
 use super::webhook;
 use crate::model::event::Event;
-use crate::model::pod::Container;
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 use crate::model::snapshot::{LimitRange, LimitRangeItem};
@@ -42,12 +41,6 @@ fn range_with_default<'a>(refused: Refused<'a>, resource: &str, limit: &Quantity
     range_with(refused, |item| {
         item.type_ == "Container" && item.default.get(resource).is_some_and(|default| default.nanos() == limit.nanos())
     })
-}
-
-/// Returns the containers of the template.
-fn containers<'a>(refused: Refused<'a>) -> impl Iterator<Item = &'a Container> {
-    let spec = &refused.daemon_set.spec.template.spec;
-    spec.containers.iter().chain(&spec.init_containers)
 }
 
 /// Finds that a LimitRange allows less, or demands more, than a container or the pod has.
@@ -129,7 +122,8 @@ impl<'a> Demand<'a> {
     /// Returns what the template needs for it.
     fn advice(&self, refused: Refused<'_>, violation: &str) -> String {
         let Demand { resource, value, .. } = self;
-        let has_limit = containers(refused).any(|container| container.resources.limits.contains_key(*resource));
+        let mut containers = refused.daemon_set.spec.template.spec.all_containers();
+        let has_limit = containers.any(|container| container.resources.limits.contains_key(*resource));
         let actual = violation.split_once("but limit is ").map(|(_, limit)| limit);
         let limit = actual.map(|limit| Quantity::new(limit.split([',', ' ']).next().unwrap_or_default()));
         match (&self.bound, limit) {

@@ -14,6 +14,7 @@ use super::sentence::Sentence;
 use super::telling::{quoted, telling_line, tells_of_failure};
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
+use crate::model::template_parts::containers;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -97,9 +98,7 @@ pub fn unreached(
 
 /// Returns the probe of that kind as the template has it.
 fn own_probe<'s>(subject: &'s Subject, pod: &Pod, container: &Container, kind: &str) -> Option<&'s Value> {
-    let spec = &template_of(subject, pod).value()["spec"];
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    let own = lists.flatten().find(|own| own["name"] == container.name.as_str())?;
+    let own = containers(template_of(subject, pod).value()).find(|own| own["name"] == container.name.as_str())?;
     Some(&own[format!("{kind}Probe")])
 }
 

@@ -119,7 +119,7 @@ fn advice(refused: Refused<'_>, requested: &str, limited: &str) -> String {
         }
         _ => container.resources.limits.contains_key(resource),
     };
-    if spec.containers.iter().chain(&spec.init_containers).any(sets) || spec.resources.is_some() {
+    if spec.all_containers().any(sets) || spec.resources.is_some() {
         return format!("{raise}; or lower the {resource} {kind} in the template");
     }
     format!("{raise}; the template sets no {resource} {kind}, so a LimitRange of the namespace or a webhook does")

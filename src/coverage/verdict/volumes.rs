@@ -13,6 +13,7 @@ use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::template_parts::{Reference, Referrer, references, volumes};
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
 
@@ -190,9 +191,9 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
     let said = event.message.trim();
     let message = Sentence::from("a volume cannot be mounted: ").event(event, subject.now());
     let finding = |advice: String| Finding::new(ReasonCode::MountFailed, message.clone().apart(&advice), advice);
-    let volumes = || template_of(subject, pod).value()["spec"]["volumes"].as_array().map_or(&[][..], Vec::as_slice);
+    let volumes = || volumes(template_of(subject, pod).value());
     let part = || match volume {
-        Some(volume) if volumes().iter().any(|it| it["name"] == volume) => TemplatePart::Volume(volume.to_owned()),
+        Some(volume) if volumes().any(|it| it["name"] == volume) => TemplatePart::Volume(volume.to_owned()),
         // No template has that of the service account's token; others are named by their PersistentVolume.
         Some(volume) if !volume.starts_with("kube-api-access-") => TemplatePart::AskedOfNode,
         _ => TemplatePart::Anything,
@@ -274,15 +275,15 @@ fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -
 
 /// Returns what to do about a path on the host that the kubelet would create if nothing were there (type `FileOrCreate` or
 /// `DirectoryOrCreate`).
-fn other_type(said: &str, volumes: &[Value]) -> Option<String> {
+fn other_type<'v>(said: &str, mut volumes: impl Iterator<Item = &'v Value>) -> Option<String> {
     let (_, check) = said.split_once("hostPath type check failed")?;
     let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
     let kind = kind.split([',', ' ']).next().unwrap_or(kind);
-    let creates = |volume: &Value| {
+    let creates = |volume: &'v Value| {
         let source = &volume["hostPath"];
         source["path"] == path && source["type"].as_str().is_some_and(|kind| kind.ends_with("OrCreate"))
     };
-    volumes.iter().any(creates).then(|| {
+    volumes.any(creates).then(|| {
         format!(
             "if nothing uses {path} on these nodes, remove it there: it is not a {kind}, and the kubelet creates one if the path is free; \
              often another pod mounted the same path first, without a type"
@@ -323,22 +324,10 @@ fn missing_key<'m>(subject: &'m Subject, pod: &Pod, said: &'m str) -> Option<Mis
     let key_of =
         |kind: &str| said.split_once(&format!("references non-existent {kind} key: ")).map(|(_, key)| key.trim());
     let (kind, key) = key_of("config").map(|key| ("configmap", key)).or_else(|| Some(("secret", key_of("secret")?)))?;
-    let volumes = template_of(subject, pod).value()["spec"]["volumes"].as_array()?;
     let volume = quoted_after(said, "for volume")?;
-    let volume = volumes.iter().find(|it| it["name"] == volume)?;
-    let projected = volume["projected"]["sources"].as_array();
-    let sources = std::iter::once(volume).chain(projected.into_iter().flatten());
-    let object = |source: &'m serde_json::Value| match kind {
-        "configmap" => source["configMap"].as_object(),
-        _ => source["secret"].as_object(),
-    };
-    let objects = sources.filter_map(object);
-    let name =
-        |it: &&'m serde_json::Map<_, _>| ["name", "secretName"].iter().find_map(|field| it.get(*field)?.as_str());
-    let has_key = |it: &&'m serde_json::Map<_, _>| {
-        let items = it.get("items").and_then(serde_json::Value::as_array);
-        items.into_iter().flatten().any(|item| item["key"] == key)
-    };
-    let name = objects.clone().find(has_key).or_else(|| objects.clone().next()).as_ref().and_then(name)?;
+    let references = references(template_of(subject, pod).value());
+    let is_in = |it: &&Reference<'_>| matches!(it.by, Referrer::Files(of) if of["name"] == volume);
+    let objects = || references.iter().filter(is_in).filter(|it| it.kind.eq_ignore_ascii_case(kind));
+    let name = objects().find(|it| it.has_key(key)).or_else(|| objects().next())?.name;
     Some(Missing::key(kind, name, key))
 }

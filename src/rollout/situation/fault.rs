@@ -425,11 +425,10 @@ impl Raised {
 /// none, or vice versa.
 fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
     let limits = |spec: &'_ PodSpec, resource: &str| -> Option<i128> {
-        let containers = || spec.init_containers.iter().chain(&spec.containers);
-        let is_limited = containers().all(|container| container.resources.limits.contains_key(resource));
+        let is_limited = spec.all_containers().all(|container| container.resources.limits.contains_key(resource));
         is_limited.then(|| spec.aggregate(|container| exact(&container.resources.limits)).get(resource).copied())?
     };
-    let containers = [current, other].into_iter().flat_map(|spec| spec.init_containers.iter().chain(&spec.containers));
+    let containers = [current, other].into_iter().flat_map(PodSpec::all_containers);
     let resources: BTreeSet<&String> = containers.flat_map(|container| container.resources.limits.keys()).collect();
     resources.into_iter().any(|resource| match (limits(current, resource), limits(other, resource)) {
         (Some(current), Some(other)) => current > other,

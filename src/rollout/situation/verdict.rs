@@ -6,7 +6,6 @@ use super::{RolloutNode, Situation};
 use crate::coverage::{Lack, Origin};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
-use crate::report::age::seconds_between;
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 

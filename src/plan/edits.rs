@@ -60,7 +60,7 @@ impl<'a> Edits<'a> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{DaemonSet, Edits};
+    use super::{Action, DaemonSet, Edits};
 
     /// Applies edits to an object by their patch, and returns the result and the number of operations.
     fn edited(object: &Value, edit: impl Fn(&mut Edits<'_>)) -> (Value, usize) {

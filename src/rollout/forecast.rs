@@ -375,6 +375,7 @@ mod tests {
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
     use crate::report::plan::{Standstill, WarningCode};
+    use crate::rollout::replacement_warnings::Replacement;
     use crate::rollout::situation::Situation;
 
     /// A cluster with nodes `n0`, `n1` and so on, each in a state: an available `old` or `new` pod, or one that is

@@ -610,7 +610,8 @@ mod tests {
             assert_eq!(is_certain, certain.is_some(), "{nodes:?}");
             assert_eq!(found.as_ref().is_some_and(|found| found.fix.is_some()), is_certain, "{nodes:?}");
             assert_eq!(found.map(|found| found.message), expected, "{nodes:?}");
-            assert_eq!(warning(certain.as_ref(), &before, &after, "", false).is_some(), certain.is_some());
+            let other = Replacement { is_same_template: false, ..replacement };
+            assert_eq!(warning(certain.as_ref(), &before, &other).is_some(), certain.is_some());
         }
     }
 
@@ -626,7 +627,8 @@ mod tests {
             let snapshot = cluster(&rolling, nodes).daemon_set(json!({"spec": {"minReadySeconds": seconds}})).finish();
             let index = Index::new(&snapshot);
             let before = Situation::new(&index, &snapshot.daemon_sets[0]);
-            let found = warning(None, &before, &snapshot.daemon_sets[0], CURRENT, true);
+            let replacement = Replacement::of_template(&snapshot.daemon_sets[0], CURRENT, true);
+            let found = warning(None, &before, &replacement);
             assert_eq!(
                 found.map(|found| found.code),
                 expected.then_some(WarningCode::MayBlock),

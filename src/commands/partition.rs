@@ -102,7 +102,8 @@ impl Passed {
         match failure {
             Failure::Error(error) if !self.is_lost.get() => {
                 // The next stage alone has changed nothing.
-                let done = error.is_unchanged.then(|| format!("the stages before have updated {}", nodes(self.updated)));
+                let done =
+                    error.is_unchanged.then(|| format!("the stages before have updated {}", nodes(self.updated)));
                 let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
                 let exit = if is_error { Exit::NotObserved } else { error.exit };
                 let says_how = error.hints.iter().any(|hint| hint.command.is_some());

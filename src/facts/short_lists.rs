@@ -59,7 +59,7 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     let status = &facts.daemon_set.status;
     let mut missing = Vec::new();
     let eligible = int(facts.node_pods.iter().filter(|node| node.should_run()).count());
-    if facts.index.knows_all_nodes() && eligible < status.desired_number_scheduled {
+    if facts.index.nodes_are_read() && eligible < status.desired_number_scheduled {
         missing.push((Kind::Nodes, status.desired_number_scheduled));
     }
     let with_pods = int(facts.node_pods.iter().filter(|node| !node.pods.is_empty()).count());

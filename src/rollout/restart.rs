@@ -58,7 +58,7 @@ mod tests {
             snapshot.clock_difference = SignedDuration::from_secs(ahead);
             let index = Index::new(&snapshot);
             let planned = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), true).unwrap();
-            assert_eq!(!planned.plan.steps.is_empty(), expected, "{last} {ahead}");
+            assert_eq!(planned.plan.step.is_some(), expected, "{last} {ahead}");
         }
     }
 }

@@ -64,7 +64,7 @@ impl Kept {
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let Planned { plan, report, .. } = undo(&situation, to_revision).ok()?;
         let target = report.to_revision?;
-        if !plan.steps.is_empty() {
+        if plan.step.is_some() {
             self.object = plan.applied_to(&self.object).unwrap();
             let newest = self.revisions.iter().map(|(number, _)| *number).max()?;
             self.revisions.iter_mut().find(|(number, _)| *number == target)?.0 = newest + 1;

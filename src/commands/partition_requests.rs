@@ -184,27 +184,24 @@ impl<'a> Run<'a> {
             Application::Refused(_) | Application::Recreated | Application::Kept(..) | Application::NotDry => {
                 Replaced::Later(None)
             }
-            Application::Unknown(error) if error.exit != Exit::Interrupted && self.is_gone(pod, watch, io).await => {
-                Replaced::Yes
-            }
             Application::Unknown(error) => {
-                let is_interrupted = io.interrupt.is_requested() || error.exit == Exit::Interrupted;
-                let error = if io.interrupt.is_requested() { interrupted() } else { error };
+                let is_interrupted = error.exit == Exit::Interrupted || io.interrupt.is_requested();
+                let is_read = !is_interrupted && matches!(self.read_again(watch, io).await, Ok(None));
                 let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
-                match is_interrupted {
-                    true => return Err(error.hint(self.repeat().after(&unknown)).into()),
+                let exit = if is_interrupted { Exit::Interrupted } else { Exit::OutcomeUnknown };
+                let error = if io.interrupt.is_requested() { interrupted() } else { CommandError { exit, ..error } };
+                match is_read {
+                    true if self.is_gone(pod, watch) => Replaced::Yes,
                     // The next deletion is for what is there then.
-                    false => Replaced::Unanswered(CommandError { exit: Exit::OutcomeUnknown, ..error }.hint(unknown)),
+                    true => Replaced::Unanswered(error.hint(unknown)),
+                    false => return Err(error.hint(self.repeat().after(&unknown)).into()),
                 }
             }
         })
     }
 
-    /// Returns whether a list that begins now lacks a pod, or shows that it is being deleted.
-    async fn is_gone(&self, pod: &PodRef, watch: &mut Watch<'a>, io: &mut Io<'_>) -> bool {
-        if !matches!(self.read_again(watch, io).await, Ok(None)) {
-            return false;
-        }
+    /// Returns whether the last list lacks a pod, or shows that it is being deleted.
+    fn is_gone(&self, pod: &PodRef, watch: &Watch<'a>) -> bool {
         let snapshot = watch.last_snapshot();
         let is_known = snapshot.daemon_sets.first().is_some_and(|found| found.metadata.uid == self.stage.uid)
             && snapshot.gap(Kind::Pods, &pod.namespace).is_none();

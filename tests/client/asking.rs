@@ -62,9 +62,13 @@ impl Cluster {
         match (asked.method.as_str(), asked.path()) {
             ("PATCH", _) => {
                 let patch: json_patch::Patch = serde_json::from_slice(&asked.body).unwrap();
-                json_patch::patch(&mut self.object, &patch).unwrap();
-                self.object["metadata"]["resourceVersion"] = "2".into();
-                Reply::of(200, JSON, self.object.to_string())
+                let mut patched = self.object.clone();
+                json_patch::patch(&mut patched, &patch).unwrap();
+                if !asked.target.contains("dryRun=All") {
+                    patched["metadata"]["resourceVersion"] = "2".into();
+                    self.object = patched.clone();
+                }
+                Reply::of(200, JSON, patched.to_string())
             }
             ("POST", _) => refusal(403, "Forbidden", "pods is forbidden: User \"me\" cannot create resource \"pods\""),
             (_, path) if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, self.object.to_string()),

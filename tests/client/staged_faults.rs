@@ -259,6 +259,11 @@ impl Cluster {
                 Reply::of(200, JSON, pod.to_string())
             }
             (_, path) if path.contains("/leases/") => absent(path),
+            (_, "/api/v1/namespaces/team") => Reply::of(
+                200,
+                JSON,
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}).to_string(),
+            ),
             (_, path) => json_list(path, &[]),
         };
         if asked.method == "GET" && !path.ends_with("/agent") {

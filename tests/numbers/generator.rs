@@ -75,8 +75,10 @@ fn daemon_set(random: &mut Random, name: &str, nodes: &[String], items: &mut Vec
         metadata["deletionTimestamp"] = "2026-11-20T09:59:00Z".into();
         metadata["finalizers"] = json!(["foregroundDeletion"]);
     }
-    let status = json!({"desiredNumberScheduled": random.below(5), "currentNumberScheduled": random.below(4),
-        "numberReady": random.below(4), "numberAvailable": random.below(4),
+    // A current status that counts more than is in the lists makes them incomplete.
+    let mut count = |most| if observed { random.below(most).min(0) } else { random.below(most) };
+    let status = json!({"desiredNumberScheduled": count(5), "currentNumberScheduled": count(4),
+        "numberReady": count(4), "numberAvailable": count(4),
         "observedGeneration": if observed { 5 } else { 4 }});
     items.push(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "status": status,
         "spec": {"selector": {"matchLabels": {"app": name}}, "updateStrategy": strategy,

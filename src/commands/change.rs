@@ -183,7 +183,7 @@ impl<V: Verb> RunCommand for V {
         if asks {
             let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
             let wanted = trials.len();
-            let asked = session.ask(trials, io).await;
+            let asked = session.ask_before_change(trials, io).await?;
             is_answered = !tries || asked.len() == wanted;
             snapshot.admissions.extend(asked);
         }
@@ -202,7 +202,7 @@ impl<V: Verb> RunCommand for V {
             let uid = daemon_set.metadata.uid.clone();
             snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);
             let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, &hash, &stored);
-            let asked = session.ask(trial, io).await;
+            let asked = session.ask_before_change(trial, io).await?;
             snapshot.admissions.extend(asked);
         }
         let daemon_set = only_one(&snapshot, &named.name)?;

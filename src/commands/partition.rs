@@ -299,7 +299,7 @@ impl Order<'_> {
         let of_template = trial_of(&snapshot, daemon_set, hash, template);
         let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
         let trials = of_template.into_iter().chain(of_current);
-        let asked = session.ask(trials, io).await;
+        let asked = session.ask_before_change(trials, io).await?;
         if !asked.is_empty() {
             snapshot.admissions.extend(asked);
             (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;

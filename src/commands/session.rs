@@ -131,6 +131,8 @@ pub struct Session {
     pub(super) color: Color,
     /// Whether the difference between the clocks was already reported.
     said_clock: Cell<bool>,
+    /// Whether a pod was created in a dry run.
+    ignores_dry_runs: Cell<bool>,
     /// The requested namespace, or `None` for all.
     pub namespace: Option<String>,
     /// The given namespace.
@@ -294,6 +296,7 @@ impl GlobalArgs {
             view: self.view_for(None, io),
             color: self.color,
             said_clock: Cell::default(),
+            ignores_dry_runs: Cell::default(),
             namespace,
             requested_namespace,
             default_namespace: default_namespace.unwrap_or_else(|| "default".to_owned()),
@@ -450,6 +453,26 @@ impl Session {
         }
     }
 
+    /// Tries pods in dry runs before a change.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one was created: a dry run of the change would be carried out, too.
+    pub(super) async fn ask_before_change(
+        &self,
+        pods: impl IntoIterator<Item = Trial>,
+        io: &mut Io<'_>,
+    ) -> Result<Vec<Admission>, CommandError> {
+        let asked = self.ask(pods, io).await;
+        match self.ignores_dry_runs.get() {
+            true => {
+                Err(CommandError::new("dry runs are carried out, so nothing can be tried before it is changed")
+                    .unchanged())
+            }
+            false => Ok(asked),
+        }
+    }
+
     /// Tries pods in dry runs, and shows the progress; a dump has no API server to ask.
     pub(super) async fn ask(&self, pods: impl IntoIterator<Item = Trial>, io: &mut Io<'_>) -> Vec<Admission> {
         match &self.source {
@@ -507,7 +530,9 @@ impl Session {
         let admissions = join_all(pods.into_iter().map(ask)).await;
         // They are about pods that nobody creates.
         live.observed().forget_warnings();
-        created.take().into_iter().for_each(|message| live.observed().warn(message));
+        let created = created.take();
+        self.ignores_dry_runs.set(self.ignores_dry_runs.get() || !created.is_empty());
+        created.into_iter().for_each(|message| live.observed().warn(message));
         admissions.into_iter().flatten().collect()
     }
 

@@ -35,7 +35,7 @@ pub(crate) use verdict::admission::admitted;
 pub(crate) use verdict::admission::service_account;
 pub(crate) use verdict::containers::{LONGEST_INTERVAL, MANY_RESTARTS, telling_log};
 pub(crate) use verdict::create_events::{
-    creation_refusal, is_refused_like_controller, is_refused_within_quota, refusal_reason,
+    creation_refusal, is_refused_like_controller, is_refused_within_quota, newest_refusal, refusal_reason,
 };
 pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart, delete_pod};

@@ -217,7 +217,10 @@ fn outcomes(
             injected_node_selector(index.snapshot, agent.daemon_set, node, selector),
             missing_domain(&agent.pod.spec, node),
         ) {
-            (Some(_), _) => outcomes[number] = Outcome::Lacks(vec!["the labels of its RuntimeClass".to_owned()]),
+            (Some(_), _) => {
+                outcomes[number] =
+                    Outcome::Lacks(vec!["the labels that its RuntimeClass or its namespace adds".to_owned()])
+            }
             (None, Some(label)) => outcomes[number] = Outcome::Lacks(vec![format!("label {label}")]),
             (None, None) => numbers.push(number),
         }

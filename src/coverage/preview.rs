@@ -758,13 +758,13 @@ pub(super) mod tests {
         assert_eq!(evicted, [(30, "b".to_owned()), (300, "ac".to_owned())]);
     }
 
-    /// OpenShift and the plugin PodNodeSelector add it to every pod of the namespace.
+    /// OpenShift adds it to every pod of the namespace; the plugin PodNodeSelector is off by default.
     #[test]
     fn the_node_selector_of_the_namespace_decides_where_a_pod_fits() {
         for (annotation, fits) in [
             (json!({}), [true, true]),
             (json!({"openshift.io/node-selector": "pool=a"}), [true, false]),
-            (json!({"scheduler.alpha.kubernetes.io/node-selector": "pool=a"}), [true, false]),
+            (json!({"scheduler.alpha.kubernetes.io/node-selector": "pool=a"}), [true, true]),
             (json!({"openshift.io/node-selector": ""}), [true, true]),
         ] {
             let node = |pool: &str| json!({"metadata": {"labels": {"pool": pool}}});

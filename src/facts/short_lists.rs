@@ -10,7 +10,8 @@ use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::scheduling::rolling_update::limits;
 
-/// Returns a gap for each list of nodes, pods and revisions in which objects are missing that a current status counts.
+/// Returns a gap for each list of nodes, pods and revisions in which objects are missing that a current status counts, and in which
+/// everything seems to be well: without them, a rollout would be complete, or only the controller could be at fault.
 ///
 /// Lists are read at different moments, and the controller takes a moment to update a status. So of a live cluster, only what is
 /// returned again after a pause is missing.
@@ -22,6 +23,10 @@ pub fn short_lists(snapshot: &Snapshot) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for daemon_set in snapshot.daemon_sets.iter().filter(|it| it.is_observed() && !it.metadata.is_terminating()) {
         if !counts_more_than_pods(&index, daemon_set) && !lacks_revision(&index, daemon_set) {
+            continue;
+        }
+        // Nobody concludes from them that all is well, and a dump of what fails is more than nothing.
+        if index.pods_of(daemon_set).any(|(_, pod)| !pod.is_ready() || pod.metadata.is_terminating()) {
             continue;
         }
         let facts = Facts::new(&index, daemon_set);
@@ -59,14 +64,16 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     let status = &facts.daemon_set.status;
     let mut missing = Vec::new();
     let eligible = int(facts.node_pods.iter().filter(|node| node.should_run()).count());
-    if facts.index.nodes_are_read() && eligible < status.desired_number_scheduled {
+    // The controller does not watch for deleted nodes: it counts one until its pod is gone, too.
+    let with_pods: BTreeSet<&str> = facts.index.pods_of(facts.daemon_set).map(|(node, _)| node).collect();
+    let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none()).count();
+    if facts.index.nodes_are_read() && eligible + int(deleted) < status.desired_number_scheduled {
         missing.push((Kind::Nodes, status.desired_number_scheduled));
     }
-    let with_pods = int(facts.node_pods.iter().filter(|node| !node.pods.is_empty()).count());
     let counted = status.current_number_scheduled + status.number_misscheduled;
     // Before a refused pod, some controllers stop without updating the status.
     let stops = facts.last_event("FailedCreate").is_some_and(|at| seconds_between(at, facts.now()) < GIVEN_UP);
-    if facts.pods_known && !stops && with_pods + replaced_at_once(facts.daemon_set) < counted {
+    if facts.pods_known && !stops && int(with_pods.len()) + replaced_at_once(facts.daemon_set) < counted {
         missing.push((Kind::Pods, counted));
     }
     if facts.awaits_revision() && !facts.revisions.all.is_empty() {
@@ -133,8 +140,12 @@ mod tests {
             world
         };
         assert_eq!(counted(2, 2, is_down), []);
+        let is_orphaned = |world: World| world.pod("agent-gone", "gone", json!({}));
+        assert_eq!(counted(1, 1, is_orphaned), []);
         let replaces = |world| status(world, json!({"updatedNumberScheduled": 0}));
         assert_eq!((counted(0, 1, replaces), counted(0, 2, replaces)), (vec![], vec![Kind::Pods]));
+        let fails = |world: World| world.node("d", json!({})).unready_pod("agent-d", "d", json!({}), json!({}));
+        assert_eq!(counted(2, 2, fails), []);
         let is_refused = |world: World| world.event("DaemonSet", "agent", "FailedCreate", "no", "11:59:00");
         assert_eq!(counted(0, 2, is_refused), []);
     }

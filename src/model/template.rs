@@ -1,5 +1,6 @@
 //! Pod templates in JSON: the form that is written back, and the normal form that is compared.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
@@ -69,6 +70,21 @@ impl Template {
             }
         }
         sets(&self.value["spec"], field)
+    }
+
+    /// Returns every text that is the value of a field.
+    pub fn texts(&self) -> BTreeSet<&str> {
+        fn add<'a>(value: &'a Value, texts: &mut BTreeSet<&'a str>) {
+            match value {
+                Value::String(text) => drop(texts.insert(text)),
+                Value::Object(fields) => fields.values().for_each(|value| add(value, texts)),
+                Value::Array(items) => items.iter().for_each(|item| add(item, texts)),
+                _ => {}
+            }
+        }
+        let mut texts = BTreeSet::new();
+        add(&self.value, &mut texts);
+        texts
     }
 
     /// Returns whether two templates are semantically equal.

@@ -157,6 +157,12 @@ fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Ve
     let known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
     match revisions.current() {
         _ if !known => {}
+        None if daemon_set.is_observed() => {
+            notes.push(
+                "the revision of the live template is missing in the list, although the controller has observed it"
+                    .to_owned(),
+            );
+        }
         None => notes.push(format!("the live template has no revision yet: {controller} has not observed it")),
         Some(current) if !revisions.has_newest_number() => notes.push(format!(
             "the live template is that of revision {}, which gets the highest number once {controller} has acted",

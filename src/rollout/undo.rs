@@ -18,6 +18,8 @@ use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 pub enum NoTarget {
     /// The revision with this number has no template.
     NoTemplate(i64, NoTemplate),
+    /// Not all revisions were read, so that the one that works may be missing.
+    Unread,
     /// All revisions have the live template; contains their number.
     NoOther(usize),
     /// All others were rolled back from; contains the one that is available on the most nodes, or the newest.
@@ -42,6 +44,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             let why = is_renumbered.then(|| format!("revision {number} is now revision {}", target.number()));
             (target, target.readable().map_err(unknown)?, why)
         }
+        None if !before.knows(Kind::ControllerRevisions) && !revisions.all.is_empty() => return Err(NoTarget::Unread),
         None => {
             let left = || revisions.all.iter().find(|one| revisions.was_rolled_back(one));
             let none = || match revisions.proven().map(|(proven, _)| proven).or_else(left) {

@@ -635,6 +635,12 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
         )
         .unwrap()
     };
+    let bare = |name: &str| {
+        let labels = json!({"app": name});
+        let spec = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}});
+        let object = json!({"metadata": {"name": name, "namespace": "kube-system", "uid": name}, "spec": spec});
+        DaemonSet::from_object(object).unwrap()
+    };
     let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
     let calico = "plugin type=\"calico\" failed (add): stat /var/lib/calico/nodename: no such file or directory";
     let cilium = "plugin type=\"cilium-cni\" failed (add): unable to connect to Cilium daemon: dial unix /var/run/cilium/cilium.sock";
@@ -670,6 +676,21 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
             "v1.37.2",
             calico,
             "DaemonSet kube-system/canal-calico",
+        ),
+        // An operator has the other half of it, or the dump has not all of the template.
+        (
+            vec![bare("calico-node"), bare("fluent-bit")],
+            &json!([]),
+            "v1.37.2",
+            calico,
+            "DaemonSet kube-system/calico-node has no pod",
+        ),
+        (
+            vec![bare("calico-node"), bare("calico-csi")],
+            &json!([]),
+            "v1.37.2",
+            calico,
+            "check the pod of the network plugin",
         ),
         (
             vec![plugin("a", json!({})), plugin("b", json!({}))],

@@ -68,15 +68,15 @@ fn priority_class<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Priority
     classes.iter().find(|class| class.metadata.name == name)
 }
 
-/// Adds the node selectors that the namespace has in annotations, if it was read: both OpenShift and the plugin of Kubernetes refuse a
-/// pod that contradicts them, so that none overrides another.
+/// Adds the node selector that OpenShift takes from an annotation of the namespace, if that was read. The plugin of Kubernetes, which has
+/// another annotation, is off by default: only a dry run shows whether it adds one.
 ///
-/// Ported from `Admit` and `getNamespaceNodeSelectorMap`, plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2.
+/// As `Admit` and `getNamespaceNodeSelectorMap`, plugin/pkg/admission/podnodeselector/admission.go, release 1.37.2.
 fn apply_namespace(spec: &mut PodSpec, namespace: &Namespace) {
-    let selectors =
-        NODE_SELECTOR_ANNOTATIONS.iter().filter_map(|annotation| namespace.metadata.annotations.get(*annotation));
+    let [of_openshift, _] = NODE_SELECTOR_ANNOTATIONS;
+    let selector = namespace.metadata.annotations.get(of_openshift);
     for (key, value) in
-        selectors.flat_map(|selector| selector.split(',')).filter_map(|pair| pair.trim().split_once('='))
+        selector.into_iter().flat_map(|selector| selector.split(',')).filter_map(|pair| pair.trim().split_once('='))
     {
         let value = value.trim_start_matches('=').trim();
         spec.node_selector.entry(key.trim().to_owned()).or_insert_with(|| value.to_owned());

@@ -71,7 +71,8 @@ pub(crate) fn is_refused_within_quota(facts: &Facts<'_>) -> bool {
     newest_refusal(facts).is_some_and(|newest| is_within_quota(&newest.message))
 }
 
-fn newest_refusal<'a>(facts: &Facts<'a>) -> Option<&'a Event> {
+/// Returns the last event with which the controller could not create a pod.
+pub(crate) fn newest_refusal<'a>(facts: &Facts<'a>) -> Option<&'a Event> {
     let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
     events.into_iter().find(|event| event.reason == "FailedCreate")
 }

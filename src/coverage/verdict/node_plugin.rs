@@ -120,7 +120,19 @@ pub fn with_network_plugin(
         alike.next().filter(|_| alike.next().is_none())
     };
     let by_name = plugins.iter().any(&is_named);
-    let Some(plugin) = only(if by_name { &is_named } else { &is_main }) else { return finding };
+    let known = only(if by_name { &is_named } else { &is_main });
+    // Of a dump, or behind an operator, the template may not show that it installs anything.
+    let by_type = || {
+        let plugin = said.split_once("plugin type=\"")?.1.split('"').next()?;
+        let parts = name_parts(plugin);
+        let is_it = |other: &&DaemonSet| {
+            let own = name_parts(&other.metadata.name);
+            other.metadata.uid != daemon_set.metadata.uid && parts.iter().any(|part| own.contains(part))
+        };
+        let mut alike = index.all_daemon_sets().filter(is_it);
+        alike.next().filter(|_| alike.next().is_none())
+    };
+    let Some(plugin) = known.or_else(by_type) else { return finding };
     let message = format!("; DaemonSet {} installs the network plugin", plugin.metadata.full_name());
     let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };
     on_node(index, plugin, node, begun, None).unwrap_or(finding)

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
+use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags};
@@ -66,6 +67,8 @@ pub(crate) enum Waiting {
     Budget { nodes: Vec<String>, allowed: usize },
     /// New pods have not been available for long enough; until then.
     Soak(Timestamp),
+    /// A pod of an older revision is on this node, which is not in the list of nodes: it was deleted, or the list lacks it.
+    Node(String),
 }
 
 impl Waiting {
@@ -75,6 +78,7 @@ impl Waiting {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
             Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", used_up(nodes, *allowed))),
+            Waiting::Node(node) => Some(format!("waiting: {}", unlisted(node))),
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -450,8 +454,24 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|end| *end > now)
         {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
-            None => Instruction::Done(Vec::new()),
+            None => match self.unlisted_node() {
+                None => Instruction::Done(Vec::new()),
+                Some(node) if now.duration_since(stage.last_progress) < stage.gates.progress_deadline => {
+                    Instruction::Wait(Waiting::Node(node.to_owned()))
+                }
+                Some(node) => Instruction::Stop(vec![self.late_after(&unlisted(node))]),
+            },
         }
+    }
+
+    /// Returns a node that is not in the list, and has a pod of an older revision. Of a node that was deleted, the pods are deleted soon
+    /// (pkg/controller/podgc/gc_controller.go, release 1.37.2); of others that a list lacks, they are not.
+    fn unlisted_node(&self) -> Option<&'v str> {
+        let Facts { index, daemon_set, .. } = **self.situation;
+        let is_left = |pod: &Pod| !pod.metadata.is_terminating() && !pod.is_terminal();
+        let mut pods = index.pods_of(daemon_set).filter(|(_, pod)| is_left(pod));
+        pods.find(|(node, pod)| index.node(node).is_none() && self.situation.is_updated(pod) == Some(false))
+            .map(|(node, _)| node)
     }
 
     /// Returns the nodes of the stage that are no longer eligible, or were deleted.
@@ -639,6 +659,10 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn late_after(&self, message: &str) -> GateFailure {
         late_after(self.stage.gates.progress_deadline.saturating_add(self.min_ready()), message)
     }
+}
+
+fn unlisted(node: &str) -> String {
+    format!("{node} has a pod of an older revision, and is not in the list of nodes")
 }
 
 fn are(nodes: &[String]) -> String {

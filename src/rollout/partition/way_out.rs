@@ -19,6 +19,9 @@ use crate::rollout::undo::{is_return, unfinished_rollback};
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
 
+/// The most pods that are named as to be replaced.
+const MOST_REPLACED: usize = 5;
+
 /// A stage that another run may continue.
 pub(crate) struct Continued<'a> {
     name: &'a DaemonSetName,
@@ -175,6 +178,16 @@ fn skip_node(failures: &[GateFailure]) -> Option<Fix> {
     Some(Fix::new(format!("if {node} is at fault, to leave it out before continuing"), label))
 }
 
+/// Returns how to replace pods that have restarted too often: the gate counts that as long as they exist, even if they work now.
+fn replace_restarted(name: &DaemonSetName, failures: &[GateFailure]) -> Option<Fix> {
+    let restarted = failures.iter().filter(|failure| failure.gate == Gate::Restarts).filter_map(|it| it.pod.as_ref());
+    let restarted: Vec<&String> = restarted.take(MOST_REPLACED).collect();
+    let delete = Command::kubectl(&["delete", "pod"]).namespace(&name.namespace);
+    let advice = "once the cause is fixed, replace what has restarted before you continue";
+    (!restarted.is_empty())
+        .then(|| Fix::new(advice, restarted.into_iter().fold(delete, |delete, pod| delete.name(pod))))
+}
+
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to: Option<i64>) -> Vec<Fix> {
     let mut continued = Continued::of_run(report, request);
@@ -187,8 +200,8 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
         PartitionStage::Begun | PartitionStage::Stopped => {
-            let again = continued.again().filter(|_| is_any_left);
-            again.map(|again| Fix::new("to continue", again)).into_iter().collect()
+            let again = continued.again().filter(|_| is_any_left).map(|again| Fix::new("to continue", again));
+            replace_restarted(name, &report.outcome.failures).into_iter().chain(again).collect()
         }
     };
     // Nothing of an Advanced DaemonSet is suspended.

@@ -23,7 +23,7 @@ use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
     COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal,
-    excess, fits_without_terminating,
+    excess, fits_without_terminating, newest_refusal,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -31,6 +31,7 @@ use crate::facts::{ByRevision, Facts};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::node::Node;
 use crate::model::pod::{ContainerStatus, Pod};
+use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::coverage::DaemonSetCoverage;
 use crate::report::fix::Fix;
@@ -40,6 +41,9 @@ use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
 use fault::Raised;
 use next_step::NextStep;
+
+/// How long a text of a template must be at least to stand for what a refusal quotes.
+const SHORTEST_QUOTE: usize = 4;
 
 /// How many seconds past its grace period a pod may still exist without blocking the rollout: the kubelet takes some
 /// time to clean up killed containers.
@@ -334,7 +338,11 @@ impl<'a> Situation<'a> {
     pub(in crate::rollout) fn admits(&self, after: &DaemonSet, hash: &str) -> Option<bool> {
         let lacks_what_is_refused = || {
             let template = after.template();
-            match creation_refusal(self)?.origin {
+            let refusal = creation_refusal(self)?;
+            match refusal.origin {
+                _ if matches!(refusal.code, ReasonCode::WebhookDenied | ReasonCode::QuotaExceeded) => {
+                    self.quotes_what_is_not_in(&template)
+                }
                 Origin::Policy(fields) if fields.is_empty() => None,
                 Origin::Policy(fields) => Some(!fields.iter().any(|field| template.sets(field))),
                 Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -345,6 +353,25 @@ impl<'a> Situation<'a> {
         };
         let asked = self.index.snapshot.is_admitted(after, hash);
         asked.or_else(|| lacks_what_is_refused().filter(|lacks| *lacks && self.still_refuses_pods()))
+    }
+
+    /// Returns whether pods are refused with a text that only their template has, apart from the tags of images; `None` if unknown.
+    fn quotes_what_is_not_in(&self, template: &Template) -> Option<bool> {
+        let said = &newest_refusal(self)?.message;
+        let is_end = |end: Option<char>| end.is_none_or(|end| !end.is_alphanumeric());
+        let is_quoted = |text: &&str| {
+            let mut places = said.match_indices(*text).map(|(at, _)| (&said[..at], &said[at + text.len()..]));
+            text.len() >= SHORTEST_QUOTE
+                && places.any(|(before, after)| is_end(before.chars().next_back()) && is_end(after.chars().next()))
+        };
+        let without_tag = |text: &'_ str| {
+            let end = text.rfind(['@', ':']).filter(|end| !text[*end..].contains('/'));
+            text[..end.unwrap_or(text.len())].to_owned()
+        };
+        let others: BTreeSet<String> = template.texts().into_iter().map(without_tag).collect();
+        let current = self.daemon_set.template();
+        let mut quoted = current.texts().into_iter().filter(is_quoted);
+        quoted.any(|text| !others.contains(&without_tag(text))).then_some(true)
     }
 
     /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.

@@ -550,6 +550,16 @@ fn pods_that_are_refused_for_what_only_this_revision_has_are_rolled_back() {
     let both = baseline("host namespaces (hostNetwork=true), hostPath volumes (volume \"host\")");
     let restricted =
         of_volume.replace(")", "), restricted volume types (volume \"host\" uses restricted volume type \"hostPath\")");
+    let of_path = |path: &str| json!({"volumes": [{"name": "files", "hostPath": {"path": path}}]});
+    let webhook = |why: &str| format!("admission webhook \"pods.example.com\" denied the request: {why}");
+    let of_webhook = webhook("hostPath volume with '/etc/agent' is not allowed");
+    let of_policy =
+        "pods \"agent-x\" is forbidden: ValidatingAdmissionPolicy 'paths' with binding 'all' denied request: \
+                     /etc/agent is not allowed"
+            .to_owned();
+    let of_class = "pods \"agent-x\" is forbidden: insufficient quota to match these scopes: [{PriorityClass In \
+                    [system-node-critical system-cluster-critical]}]"
+        .to_owned();
     let negative = of_volume.replace(")", "), runAsNonRoot != true (pod must set securityContext.runAsNonRoot=true)");
     for (before, current, message, is_rolled_back) in [
         (json!({}), volume(), &of_volume, true),
@@ -573,6 +583,13 @@ fn pods_that_are_refused_for_what_only_this_revision_has_are_rolled_back() {
             &"Pod \"agent-x\" is invalid: spec.hostPID: Forbidden: no".to_owned(),
             true,
         ),
+        // Whoever wrote the webhook, the policy or the quota quotes what it is about.
+        (json!({}), of_path("/etc/agent"), &of_webhook, true),
+        (json!({}), of_path("/etc/agent"), &of_policy, true),
+        (json!({}), json!({"priorityClassName": "system-node-critical"}), &of_class, true),
+        (of_path("/etc/agent"), json!({"hostPID": true}), &of_webhook, false),
+        (json!({}), of_path("/etc/other"), &of_webhook, false),
+        (json!({}), volume(), &webhook("image agent:2 has no signature"), false),
         // The older revision has it, too, or has a part of it.
         (volume(), json!({"hostPID": true}), &of_volume, false),
         (json!({"hostNetwork": true}), volume(), &both, false),

@@ -534,7 +534,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             reason,
             message,
         };
-        if let Some(seconds) = self.lost_after_update(node) {
+        if let Some(seconds) = self.lost_after_update(node).filter(|_| !is_skipped(node)) {
             let what = if node.updated.is_some() { "replaced" } else { "deleted, and has no new one yet" };
             return Some(failure(
                 Gate::NodeReady,
@@ -611,6 +611,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         // What ends with the old pod may take the node with it, so that it never gets a new one.
         let deleted = node.terminating.iter().filter_map(|pod| pod.metadata.deleted_at());
         let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
+        // The first pod of a node replaces none.
+        let is_first = |at: Timestamp| joined.is_some_and(|joined| at.duration_since(joined) <= GRACE);
+        let created = created.filter(|created| !is_first(*created));
         let replaced = self.stage.replaced_at.get(node.name).copied();
         let window = self.stage.gates.progress_deadline.saturating_add(self.stage.gates.soak).as_secs();
         let updates = deleted.chain(created).chain(replaced).map(|at| changed.duration_since(at).as_secs());

@@ -387,6 +387,25 @@ fn each_new_pod_is_verified_once_it_is_available() {
     assert_ne!(next, node);
 }
 
+/// A list may lack nodes: their pods, which are of the older revision, would be replaced without gates.
+#[test]
+fn a_stage_does_not_end_while_an_old_pod_is_on_a_node_that_no_list_has() {
+    let mut model = Model::new(3, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    for at in 1..3 {
+        let pod = model.pod(NEW, Some(0));
+        model.nodes[at].pods = vec![pod];
+    }
+    let missing = model.nodes[0].name.clone();
+    let mut snapshot = model.snapshot();
+    snapshot.nodes.retain(|node| node.metadata.name != missing);
+    assert_eq!(next_instruction(&snapshot, &client.stage).step, Instruction::Wait(Waiting::Node(missing.clone())));
+    // It was deleted.
+    snapshot.pods.retain(|pod| pod.spec.node_name != missing);
+    assert_eq!(next_instruction(&snapshot, &client.stage).step, Instruction::Done(Vec::new()));
+}
+
 /// As a surge leaves it that was suspended: the controller deletes the older one.
 #[test]
 fn a_node_of_the_stage_with_two_pods_is_waited_for() {

@@ -339,7 +339,7 @@ mod tests {
         };
         let both = [(1, "agent:1"), (2, "agent:2")];
         starts(notes(&both, &["hash1", "hash2"], true), &[]);
-        starts(notes(&[(1, "agent:1")], &[], true), &["the live template has no revision yet"]);
+        starts(notes(&[(1, "agent:1")], &[], true), &["the revision of the live template is missing in the list"]);
         // It was rolled back, and the controller has not renumbered its revision yet.
         starts(notes(&[(1, "agent:2"), (2, "agent:1")], &[], true), &["the live template is that of revision 1"]);
         starts(notes(&both, &["hash9", "hash2"], true), &["1 pod is"]);

@@ -611,8 +611,11 @@ impl<'v, 'a> StageView<'v, 'a> {
         // What ends with the old pod may take the node with it, so that it never gets a new one.
         let deleted = node.terminating.iter().filter_map(|pod| pod.metadata.deleted_at());
         let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());
-        // The first pod of a node replaces none.
-        let is_first = |at: Timestamp| joined.is_some_and(|joined| at.duration_since(joined) <= GRACE);
+        // The first pod of a node that joined before the rollout replaces none.
+        let began = Hold::of(self.situation.daemon_set).and_then(|hold| hold.since);
+        let is_first = |at: Timestamp| {
+            joined.is_some_and(|joined| at.duration_since(joined) <= GRACE) && began.is_some_and(|began| at < began)
+        };
         let created = created.filter(|created| !is_first(*created));
         let replaced = self.stage.replaced_at.get(node.name).copied();
         let window = self.stage.gates.progress_deadline.saturating_add(self.stage.gates.soak).as_secs();

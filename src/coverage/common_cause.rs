@@ -265,7 +265,7 @@ pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -
 }
 
 /// Returns a value that all nodes and some node of `like` have, but no node of `unlike`.
-pub(crate) fn kind_of<'n>(nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+pub(crate) fn kind_of(nodes: &[&Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
     shared(&KINDS, nodes, like, unlike)
 }
 

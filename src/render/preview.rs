@@ -117,8 +117,11 @@ fn of_nodes(report: &PreviewReport, page: &mut Page<'_>) {
 
 fn is_changed(one: &DaemonSetPreview) -> bool {
     let DaemonSetPreview { gains, loses, does_not_fit, does_not_start, evicted, .. } = one;
-    !(gains.is_empty() && loses.is_empty() && does_not_fit.is_empty() && does_not_start.is_empty())
-        || !evicted.is_empty()
+    !(gains.is_empty()
+        && loses.is_empty()
+        && does_not_fit.is_empty()
+        && does_not_start.is_empty()
+        && evicted.is_empty())
 }
 
 fn why(one: &DaemonSetPreview) -> String {

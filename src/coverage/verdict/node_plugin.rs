@@ -176,7 +176,7 @@ fn on_node(
         None => (message.words(", and has no pod on the node"), "find out why {} has no pod on the node"),
         Some(pod) if crashes(pod, index.now()) => {
             let restarts = message.words(", and its pod on the node keeps crashing; restarts: ");
-            (restarts.number(i64::from(pod.restarts())), "fix the pod of {} on the node first")
+            (restarts.number(pod.restarts()), "fix the pod of {} on the node first")
         }
         Some(pod) if pod.is_ready() => (message, if_ready?),
         Some(_) => (message.words(", and its pod on the node is not ready"), "fix the pod of {} on the node first"),

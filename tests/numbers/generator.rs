@@ -76,7 +76,10 @@ fn daemon_set(random: &mut Random, name: &str, nodes: &[String], items: &mut Vec
         metadata["finalizers"] = json!(["foregroundDeletion"]);
     }
     // A current status that counts more than is in the lists makes them incomplete.
-    let mut count = |most| if observed { random.below(most).min(0) } else { random.below(most) };
+    let mut count = |most| {
+        let count = random.below(most);
+        if observed { 0 } else { count }
+    };
     let status = json!({"desiredNumberScheduled": count(5), "currentNumberScheduled": count(4),
         "numberReady": count(4), "numberAvailable": count(4),
         "observedGeneration": if observed { 5 } else { 4 }});

@@ -313,9 +313,7 @@ impl Client {
         let index = Index::new(&snapshot);
         let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
         let PlannedStage { plan, stage, report, .. } = plan(&situation, request, None).ok()?;
-        if plan.step.is_none() {
-            return None;
-        }
+        plan.step.as_ref()?;
         model.apply(&plan);
         Some((Client { stage, seen: VecDeque::new() }, report))
     }

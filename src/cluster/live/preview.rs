@@ -121,6 +121,7 @@ impl Live {
             created["kind"] == "Pod" && !is_elsewhere && created_as == sent_as
         };
         match self.transport.change::<Value>("create pods", &path, change).await {
+            Ok(created) if !is_same(&created) => Ok(Asked::Unknown("the answer is not this pod".to_owned())),
             // A dry run stores nothing, and so returns no version (`DryRunnableStorage.Create`,
             // k8s.io/apiserver/pkg/registry/generic/registry/dryrun.go, release 0.37.2).
             Ok(created) if is_stored(&created) => Ok(Asked::NotDry(format!(
@@ -128,8 +129,7 @@ impl Live {
                  delete the pod",
                 created["metadata"]["name"].as_str().unwrap_or_default()
             ))),
-            Ok(created) if is_same(&created) => Ok(Asked::Yes),
-            Ok(_) => Ok(Asked::Unknown("the answer is not this pod".to_owned())),
+            Ok(_) => Ok(Asked::Yes),
             Err(ClusterError::Api { message, .. }) if is_refusal(&message) => Ok(Asked::No(message)),
             Err(ClusterError::Api { message, .. }) => Ok(Asked::Unknown(message)),
             Err(error) => Err(error),

@@ -165,7 +165,7 @@ fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
 }
 
 /// Returns why a change must not be made unless forced: the controller would delete available pods for new ones that
-/// certainly fail or are refused. A surge does not delete available pods. Where it is unknown how many it deletes, it may.
+/// certainly fail or are refused. A surge does not delete available pods. An unknown number of deletions counts as harm.
 pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
     let after = report.effect.as_ref().and_then(|effect| effect.after).filter(|pace| !pace.surges);
     let deletes_available = after.is_some_and(|pace| {

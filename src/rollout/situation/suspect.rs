@@ -161,7 +161,7 @@ fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bo
     failing.iter().all(|node| joined(node).is_some_and(|at| at > since))
 }
 
-/// Returns what the failing nodes have and those where it works lack, if they joined later: their pool may be new, or its image.
+/// Returns a feature that only the failing nodes have, if they joined later: they may be of a new pool, or have a new image.
 fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
     if failing.len() < SEVERAL || !works_on_older(situation, failing) {
         return None;

@@ -75,9 +75,8 @@ pub(super) struct NotApplied {
 /// Builds the error for a dry run that was carried out, as far as the answer can be believed.
 pub(super) fn not_dry(name: &DaemonSetName) -> CommandError {
     let title = name.title();
-    let message = format!(
-        "{title} was changed although this was a dry run: the API server, or a proxy before it, ignores dryRun"
-    );
+    let message =
+        format!("the dry run of {title} was carried out: the API server, or a proxy before it, ignores dryRun");
     let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
     error.hint(Fix::new("to see what it is now", name.command(Subcommand::Status)))
 }

@@ -596,7 +596,7 @@ impl<'a> Run<'a> {
                 Err(error) => error,
             };
             if !error.is_transient() || is_late(&self.stage, self.clock.now()) {
-                return Err(self.unread(error).into());
+                return Err(self.unreadable(error));
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
             *unread = Some(error);
@@ -607,7 +607,7 @@ impl<'a> Run<'a> {
     /// Lists everything again, because a watch may miss changes, for example behind a proxy. Returns the error if a request
     /// fails for now.
     pub(super) async fn read_again(
-        &self,
+        &mut self,
         watch: &mut Watch<'a>,
         io: &mut Io<'_>,
     ) -> Result<Option<ClusterError>, Failure> {
@@ -617,7 +617,15 @@ impl<'a> Run<'a> {
                 Ok(None)
             }
             Err(error) if error.is_transient() => Ok(Some(error)),
-            Err(error) => Err(self.unread(error).into()),
+            Err(error) => Err(self.unreadable(error)),
+        }
+    }
+
+    /// Makes the failure of a DaemonSet that cannot be watched: it may not be there any more.
+    fn unreadable(&mut self, error: ClusterError) -> Failure {
+        match error {
+            ClusterError::NotFound { .. } => self.lost(Loss::Deleted),
+            error => self.unread(error).into(),
         }
     }
 

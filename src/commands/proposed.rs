@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Failure;
+use super::not_applied::not_dry;
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use crate::cluster::Source;
 use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
@@ -13,6 +14,7 @@ use crate::coverage::proposed_daemon_set::{Admission, account_is_missing};
 use crate::coverage::service_account;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
+use crate::facts::revisions::name_of;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
@@ -77,7 +79,13 @@ async fn dry_run(
 ) -> Result<Option<DaemonSet>, Failure> {
     let Source::Live(live) = &session.source else { return Ok(None) };
     match show_progress(live.preview(manifest, before, how), &session.progress, io).await {
-        Ok(object) => Ok(Some(manifest.daemon_set(object)?)),
+        Ok(object) => {
+            let stored = manifest.daemon_set(object)?;
+            match show_progress(is_carried_out(live, before, &stored), &session.progress, io).await {
+                true => Err(not_dry(&name_of(&stored)).into()),
+                false => Ok(Some(stored)),
+            }
+        }
         Err(error) if cannot_dry_run(&error, manifest.namespace()) => {
             let namespace = manifest.namespace();
             let is_new = manifests.other("Namespace", "", namespace).is_some();
@@ -95,6 +103,19 @@ async fn dry_run(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns whether a dry run of a change was carried out, as far as the DaemonSet can be read again. The resource version does not tell:
+/// a dry run returns that of the object that it found, whose status may have changed since it was read.
+async fn is_carried_out(live: &Live, before: Option<&DaemonSet>, stored: &DaemonSet) -> bool {
+    let written = |daemon_set: &DaemonSet| {
+        let object = &daemon_set.object;
+        [&object["spec"], &object["metadata"]["labels"], &object["metadata"]["annotations"]].map(Value::clone)
+    };
+    if before.is_some_and(|before| written(before) == written(stored)) {
+        return false;
+    }
+    matches!(live.read_daemon_set(stored).await, Ok(Some(now)) if written(&now) == written(stored))
 }
 
 /// Returns whether the server rejected the request before validating the manifest: the user may not change DaemonSets, the

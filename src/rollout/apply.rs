@@ -258,7 +258,7 @@ async fn apply_patch<S: Server>(
                 Reread::Change | Reread::ChangeWithout(_) if is_dry_run => {
                     return Application::Refused(StepRefusal::NotApplied(error));
                 }
-                found => return conclude(found, now, error),
+                found => return conclude(server, &patch, before, found, now, error).await,
             },
             Err(error) if is_dry_run => return Application::Refused(StepRefusal::ByServer(error)),
             Err(_) => return Application::Unknown(error),
@@ -360,7 +360,7 @@ async fn after_refusal<S: Server>(
     if let Ok(Some(now)) = server.read_daemon_set(before).await
         && let found @ (Reread::Change | Reread::ChangeWithout(_)) = compare(before, patch, &now)
     {
-        return conclude(found, now, error);
+        return conclude(server, patch, before, found, now, error).await;
     }
     Application::Refused(StepRefusal::ByServer(error))
 }
@@ -425,7 +425,7 @@ async fn after_lost_answer<S: Server>(
                     return Application::Unknown(error);
                 }
                 Reread::AnotherClient { .. } => return Application::Unknown(error),
-                found => return conclude(found, now, error),
+                found => return conclude(server, patch, before, found, now, error).await,
             },
         }
     }
@@ -515,13 +515,22 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
     Reread::AnotherChange { by, changes }
 }
 
-fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
+async fn conclude<S: Server>(
+    server: &S,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    found: Reread,
+    now: DaemonSet,
+    error: S::Error,
+) -> Application<S::Error> {
     match found {
         Reread::Change => Application::Applied(now.object),
         Reread::ChangeWithout(kept) => Application::Kept(kept, now.object),
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have modified what this tool has sent.
-        Reread::AnotherChange { by, .. } if by.iter().any(|manager| manager == FIELD_MANAGER) => {
+        Reread::AnotherChange { by, .. }
+            if by.iter().any(|manager| manager == FIELD_MANAGER) && !is_as_sent(server, patch, before, &now).await =>
+        {
             Application::Unknown(error)
         }
         Reread::AnotherClient { by, changes } | Reread::AnotherChange { by, changes } => {
@@ -529,6 +538,22 @@ fn conclude<E>(found: Reread, now: DaemonSet, error: E) -> Application<E> {
         }
         Reread::Nothing => Application::Refused(StepRefusal::NotApplied(error)),
     }
+}
+
+/// Returns whether a patch of the spec would be stored as it was sent, so that the only other change of the spec since it was planned is
+/// that of another client.
+async fn is_as_sent<S: Server>(server: &S, patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
+    if now.metadata.generation != before.metadata.generation + 1
+        || !patch.paths().any(|path| path.starts_with("/spec/"))
+    {
+        return false;
+    }
+    let again = patch.with_resource_version(&now.metadata.resource_version);
+    let Ok(planned) = again.applied_to(&now.object) else { return false };
+    let tried = server.try_out(&Step::PatchDaemonSet(again)).await;
+    tried.is_ok_and(|tried| {
+        tried["metadata"]["uid"] == before.metadata.uid.as_str() && has_spec_of(patch, &planned, &tried)
+    })
 }
 
 /// Returns whether a response is a later version of the DaemonSet than the one in the precondition of a patch.

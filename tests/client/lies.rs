@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
+use super::admission::live;
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
 use super::{JSON, refusal};
@@ -340,6 +341,36 @@ fn only_the_daemon_set_of_the_manifest_is_what_the_server_would_store() {
             assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{command} {answer}: {}", ended.err);
             assert!(ended.err.contains(problem), "{command} {answer}: {}", ended.err);
         }
+    }
+}
+
+/// Its resource version would not tell: a status that is written meanwhile changes it, too.
+#[test]
+fn a_preview_that_was_carried_out_is_told() {
+    for is_carried_out in [true, false] {
+        let cluster = Cluster::new();
+        let stored = cluster.clone();
+        let server = Server::start(move |asked| {
+            if asked.method != "PUT" {
+                return stored.answer(asked);
+            }
+            let mut object = live(&stored);
+            object["spec"] = serde_json::from_slice::<Value>(&asked.body).unwrap()["spec"].clone();
+            match is_carried_out {
+                true => stored.edit(|live| live["spec"] = object["spec"].clone()),
+                false => stored.edit(|live| live["status"]["observedGeneration"] = 1.into()),
+            }
+            Reply::of(200, JSON, object.to_string())
+        });
+        let ended = run(&server, &["preview", "agent", "--if", "image agent=agent:2"]);
+        let is_told = ended.err.contains("the dry run of DaemonSet team/agent was carried out");
+        assert_eq!(
+            (ended.code == Some(7), is_told),
+            (is_carried_out, is_carried_out),
+            "{:?} {}",
+            ended.code,
+            ended.err
+        );
     }
 }
 

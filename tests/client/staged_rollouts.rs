@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
-use super::{daemon_set, refusal};
+use super::{absent, daemon_set, json_list, refusal};
 use crate::screens::{end, kubectl_ds};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,6 +48,26 @@ fn one_command_updates_the_canary_and_then_the_others() {
     // What comes next is no advice.
     assert!(!ended.out.contains("to finish"), "{}", ended.out);
     assert_eq!((deletions(&server), cluster.is_suspended()), (2, false));
+}
+
+/// There is nothing to continue, to resume or to roll back, nor does a Job that repeats the command find anything.
+#[test]
+fn a_stage_ends_with_the_daemon_set() {
+    let cluster = Cluster::new();
+    let (kept, is_deleted) = (cluster.clone(), AtomicBool::new(false));
+    let server = Server::start(move |asked| {
+        is_deleted.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+        match asked.path() {
+            path if is_deleted.load(Ordering::SeqCst) && path.ends_with("/daemonsets/agent") => absent(path),
+            path if is_deleted.load(Ordering::SeqCst) && path.ends_with("/daemonsets") => json_list(path, &[]),
+            _ => kept.answer(asked),
+        }
+    });
+    let ended = end(rollout(&server, &["--image=agent=agent:2", "--soak=30s"]), None);
+    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("DaemonSet team/agent was deleted"), "{}", ended.err);
+    assert!(["to continue", "resume", "undo"].iter().all(|way| !ended.err.contains(way)), "{}", ended.err);
+    assert_eq!(deletions(&server), 1);
 }
 
 #[test]

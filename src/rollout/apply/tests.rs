@@ -291,6 +291,19 @@ fn what_became_of_a_patch_is_told_from_the_object() {
         // Under this tool's own name it may have been this very patch, modified by a webhook.
         let (application, _) = applied(failed(), Ok(Some(edited("kubectl-ds"))), false);
         assert!(matches!(application, Application::Unknown(_)), "{application:?}");
+        // Not if the spec was written once, and a dry run shows that no webhook modifies the patch.
+        for (generation, tried, is_known) in [(1, "agent:1", true), (1, "agent:3", false), (2, "agent:1", false)] {
+            let mut edited = edited("kubectl-ds");
+            edited["metadata"]["generation"] = generation.into();
+            let answers = vec![Ok(object(tried, |_| {})), failed()];
+            let script = Script {
+                answers: RefCell::new(answers),
+                now: RefCell::new(vec![Ok(Some(edited))]),
+                sent: Cell::new(0),
+            };
+            let (application, sent) = apply_to(&script, false);
+            assert_eq!((is_changed_by(&application, "kubectl-ds"), sent), (is_known, 1), "{application:?}");
+        }
     }
     // The server may still apply it, as long as nothing has been written since.
     let same = || object("agent:2", |_| {});

@@ -12,12 +12,19 @@ use serde_json::{Value, json};
 use super::admission::live;
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
-use super::{JSON, refusal};
+use super::{JSON, refusal, side_by_side};
 use crate::screens::{Ended, end, kubectl_ds};
+use crate::support::in_process::{FastClock, run_fast};
 
 fn run(server: &Server, arguments: &[&str]) -> Ended {
     let address = format!("http://{}", server.address);
     end(kubectl_ds(&[arguments, &["-n", "team", "--server", &address]].concat()), None)
+}
+
+/// The same on a fast clock, for runs that wait long for what no watch tells.
+fn run_waiting(server: &Server, arguments: &[&str]) -> Ended {
+    let address = format!("http://{}", server.address);
+    run_fast(&[arguments, &["-n", "team", "--server", &address]].concat(), &FastClock::default()).0
 }
 
 fn is_watch_of_pods(asked: &Asked) -> bool {
@@ -60,7 +67,7 @@ fn a_watch_that_says_nothing_does_not_stop_a_stage() {
                 false => cluster.answer(asked),
             }
         });
-        let ended = run(&server, UPDATE);
+        let ended = run_waiting(&server, UPDATE);
         assert_eq!(ended.code, Some(0), "{min_ready_seconds} {} {}", ended.out, ended.err);
         assert!(!cluster.is_suspended());
     }
@@ -108,7 +115,7 @@ fn a_stage_is_not_stopped_because_a_list_fails_once() {
             cluster.answer(asked)
         }
     });
-    let ended = run(&server, UPDATE);
+    let ended = run_waiting(&server, UPDATE);
     assert_eq!(ended.code, Some(0), "{} {}", ended.out, ended.err);
     assert!(failures.load(Ordering::SeqCst) > 1 && !cluster.is_suspended());
 }
@@ -176,7 +183,7 @@ fn a_stage_is_not_rolled_back_because_the_server_does_not_answer() {
 #[test]
 fn a_strategy_that_is_not_restored_is_not_called_restored() {
     // A webhook changes what is sent; a server confirms it, and does nothing.
-    for does_nothing in [false, true] {
+    side_by_side([false, true], |does_nothing| {
         let cluster = Cluster::new();
         let server = Server::start({
             let cluster = cluster.clone();
@@ -203,7 +210,7 @@ fn a_strategy_that_is_not_restored_is_not_called_restored() {
         assert_eq!(ended.code, Some(7), "{} {}", ended.out, ended.err);
         assert!(!ended.out.contains("the update strategy is"), "{}", ended.out);
         assert!(ended.err.contains("RollingUpdate 1"), "{}", ended.err);
-    }
+    });
 }
 
 #[test]
@@ -232,7 +239,7 @@ fn not_found() -> Reply {
 
 #[test]
 fn a_page_that_is_not_found_deletes_no_pod_and_rolls_nothing_back() {
-    for evict in [false, true] {
+    side_by_side([false, true], |evict| {
         let cluster = Cluster::new();
         let server = Server::start({
             let cluster = cluster.clone();
@@ -250,7 +257,7 @@ fn a_page_that_is_not_found_deletes_no_pod_and_rolls_nothing_back() {
         assert!(ended.err.contains("404 page not found"), "{}", ended.err);
         let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
         assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "agent:2", "it was rolled back");
-    }
+    });
 }
 
 #[test]
@@ -383,7 +390,7 @@ fn a_stage_that_cannot_be_watched_is_not_confirmed() {
     };
     let watches: [fn(&Asked) -> Reply; 3] =
         [|_| not_found(), |_| Reply::of(200, "text/html", "<html>Sign in</html>"), stall];
-    for watch in watches {
+    side_by_side(watches, |watch| {
         let cluster = Cluster::new();
         let server = Server::start({
             let cluster = cluster.clone();
@@ -393,7 +400,7 @@ fn a_stage_that_cannot_be_watched_is_not_confirmed() {
         assert!(matches!(ended.code, Some(0 | 6)), "{:?} {} {}", ended.code, ended.out, ended.err);
         assert_eq!(ended.code == Some(6), cluster.is_suspended(), "{:?} {} {}", ended.code, ended.out, ended.err);
         assert_eq!(ended.err.contains("to continue: kubectl ds partition"), ended.code == Some(6), "{}", ended.err);
-    }
+    });
 }
 
 /// A webhook may use the API's reason, and a proxy its status: neither is about the object.

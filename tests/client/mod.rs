@@ -36,6 +36,7 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
 
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::error::ClusterError;
@@ -72,6 +73,16 @@ pub(crate) fn read(options: &ConnectOptions, query: &Query) -> Result<(Snapshot,
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Checks each case in a thread of its own, for runs that wait most of the time.
+fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    thread::scope(|scope| {
+        for case in cases {
+            let check = &check;
+            scope.spawn(move || check(case));
+        }
+    });
 }
 
 /// Asks for the DaemonSet `agent` in the namespace `team`.

@@ -12,7 +12,7 @@ use super::admission::{
 };
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
-use super::{JSON, api_groups, refusal};
+use super::{JSON, api_groups, refusal, side_by_side};
 
 const UNDO: &[&str] = &["--verify=false", "--on-failure=undo"];
 
@@ -96,7 +96,7 @@ fn a_stage_is_not_rolled_back_by_pods_that_cannot_be_read() {
 /// Whatever has failed its gates would stay.
 #[test]
 fn one_request_that_fails_does_not_prevent_a_rollback() {
-    for resource in ["pods", "nodes", "controllerrevisions", "daemonsets/agent"] {
+    side_by_side(["pods", "nodes", "controllerrevisions", "daemonsets/agent"], |resource| {
         let cluster = Cluster::new();
         // The run asks for nothing while its command runs, and its event may be given up before it gets here.
         let folder = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn one_request_that_fails_does_not_prevent_a_rollback() {
         assert_eq!((ended.code, cluster.is_suspended()), (Some(3), false), "{resource} {} {}", ended.out, ended.err);
         assert_eq!(image(&live(&cluster)), "agent:1", "{resource} {} {}", ended.out, ended.err);
         assert!(ended.err.contains("waiting: "), "{resource} {}", ended.err);
-    }
+    });
 }
 
 /// Requests that fail for as long as progress may take say nothing about the new pods, which may be available by then.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::staged_faults::Cluster;
-use super::{absent, daemon_set, json_list, refusal};
+use super::{absent, daemon_set, json_list, refusal, side_by_side};
 use crate::screens::{end, kubectl_ds};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -222,14 +222,15 @@ fn with_cni_since(
 
 #[test]
 fn trouble_of_another_daemon_set_on_an_updated_node_stops_the_stage() {
-    for (breaks, undoes, code, image, replaced) in [
+    let runs = [
         ("", false, 0, "agent:2", 2),
         // It stops at the canary, although its own pod is ready.
         ("n1", false, 3, "agent:2", 1),
         // What breaks elsewhere is not its fault, until the node is updated.
         ("n2", false, 3, "agent:2", 2),
         ("n1", true, 3, "agent:1", 2),
-    ] {
+    ];
+    side_by_side(runs, |(breaks, undoes, code, image, replaced)| {
         let cluster = Cluster::new();
         let server = Server::start(with_cni(cluster.clone(), breaks));
         let undo: &[&str] = if undoes { &["--on-failure=undo"] } else { &[] };
@@ -241,7 +242,7 @@ fn trouble_of_another_daemon_set_on_an_updated_node_stops_the_stage() {
         let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
         assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], image, "{}", ended.err);
         assert_eq!(cluster.is_suspended(), code == 3 && !undoes, "{}", ended.err);
-    }
+    });
 }
 
 /// What a rollout has broken may be what ends its client, and must not be what the next one begins with.
@@ -249,14 +250,15 @@ fn trouble_of_another_daemon_set_on_an_updated_node_stops_the_stage() {
 fn a_client_that_continues_another_one_does_not_excuse_what_was_broken_meanwhile() {
     let now: fn() -> String = || jiff::Timestamp::now().to_string();
     let arguments = ["--image=agent=agent:2"];
-    for (since, pauses, code) in [
+    let runs = [
         (Some(now), false, 3),
         // Nobody knows since when.
         (None, false, 3),
         (Some(|| LONG_AGO.to_owned()), false, 0),
         // Somebody has looked at it.
         (Some(now), true, 0),
-    ] {
+    ];
+    side_by_side(runs, |(since, pauses, code)| {
         let cluster = Cluster::new();
         let server = Server::start(with_cni_since(cluster.clone(), "n1", since));
         let mut first = rollout(&server, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -276,7 +278,7 @@ fn a_client_that_continues_another_one_does_not_excuse_what_was_broken_meanwhile
             assert_eq!(ended.out.contains("DaemonSet team/cni has a problem there"), code == 3, "{}", ended.out);
         }
         assert_eq!((deletions(&server), cluster.is_suspended()), (if code == 3 { 1 } else { 2 }, code == 3));
-    }
+    });
 }
 
 /// A Job repeats what ends with 6.

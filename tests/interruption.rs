@@ -105,7 +105,7 @@ fn a_signal_leaves_no_part_of_a_file() {
     let mut dump = br#"{"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default", "uid": "a"}}"#
         .to_vec();
-    for number in 0..30_000 {
+    for number in 0..10_000 {
         let labels: Vec<String> = (0..30).map(|label| format!(r#""label-{label}": "value-{number}""#)).collect();
         let labels = labels.join(",");
         let node = format!(

@@ -51,6 +51,9 @@ const IMAGES: [&str; 3] = ["image", "imageID", "reference"];
 /// Fields with an amount.
 const AMOUNTS: [&str; 4] = ["capacity", "divisor", "maximumVolumeSize", "sizeLimit"];
 
+/// Maps of any text, whatever its key.
+const FREE: [&str; 4] = ["options", "parameters", "userAnnotations", "volumeAttributes"];
+
 /// Maps of labels.
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
@@ -103,6 +106,9 @@ impl Redactor {
         match value {
             Value::String(text) => *text = self.shown(parent, key, text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_field(parent, key, item)),
+            Value::Object(fields) if FREE.contains(&key) => {
+                fields.values_mut().for_each(|field| self.hide_texts(field));
+            }
             Value::Object(fields) => {
                 if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
                     *annotations = self.hide_annotations(std::mem::take(annotations));
@@ -110,10 +116,23 @@ impl Redactor {
                 if let Some(Value::Array(managers)) = fields.get_mut("managedFields") {
                     managers.iter_mut().filter_map(|manager| manager.get_mut("fieldsV1")).for_each(hide_owned_names);
                 }
-                let fields = fields.iter_mut().filter(|(name, _)| *name != "annotations" && *name != "fieldsV1");
+                let is_done = |name: &str, field: &Value| {
+                    name == "annotations" && field.is_object() || name == "fieldsV1" && key == "managedFields"
+                };
+                let fields = fields.iter_mut().filter(|(name, field)| !is_done(name, field));
                 fields.for_each(|(name, field)| self.redact_field(key, name, field));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Hides each text in a value.
+    fn hide_texts(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) if !text.is_empty() && !is_stand_in(text) => *text = self.number(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_texts(item)),
+            Value::Object(fields) => fields.values_mut().for_each(|field| self.hide_texts(field)),
+            _ => {}
         }
     }
 
@@ -192,6 +211,9 @@ impl Found {
         let Value::Object(fields) = value else {
             return value.as_array().into_iter().flatten().for_each(|item| self.collect(key, item));
         };
+        if FREE.contains(&key) {
+            return;
+        }
         for (name, field) in fields {
             match field {
                 Value::String(text) if is_name_field(key, name) && is_name(text) => {

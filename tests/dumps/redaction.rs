@@ -103,7 +103,8 @@ fn planted(type_: &Type, text: &str, depth: usize) -> Value {
             FieldKind::Value(_) | FieldKind::Pointer(_) | FieldKind::IntOrString => json!(text),
             FieldKind::Quantity | FieldKind::OptionalQuantity => json!("1"),
             FieldKind::Quantities => json!({"cpu": "1"}),
-            FieldKind::Texts => json!({"a": text}),
+            // Some keys are names of fields elsewhere.
+            FieldKind::Texts => json!({"a": text, "key": text, "pool": text, "annotations": text, "fieldsV1": text}),
             FieldKind::Values(_) => json!([text]),
             FieldKind::Struct(type_) | FieldKind::Optional(type_) if depth > 0 => planted(type_, text, depth - 1),
             FieldKind::List(type_, _) if depth > 0 => json!([planted(type_, text, depth - 1)]),

@@ -14,6 +14,7 @@ use crate::facts::node_removal::is_of_state;
 use crate::model::daemon_set::Flavor;
 use crate::model::event::{EVENT_TTL, Event};
 use crate::model::node::{HOSTNAME, Node, Taint};
+use crate::model::pod::Pod;
 use crate::model::startup_taint::is_startup;
 use crate::report::coverage::{LostPods, UnlikePool};
 use crate::report::fix::{Command, Fix};
@@ -56,7 +57,12 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     }
     // Pods created earlier do not replace deleted ones.
     let created: Vec<&Event> = created.into_iter().filter(|event| event.last_seen() >= Some(first)).collect();
-    let nodes = number(&deleted).saturating_sub(number(&created)).min(without_pod(false));
+    // The client drops events of an object that has many (`EventSourceObjectSpamFilter`, k8s.io/client-go/tools/record/events_cache.go,
+    // release 0.37.2).
+    let is_since = |pod: &&Pod| pod.metadata.creation_timestamp.get().is_some_and(|at| at >= first);
+    let eligible = facts.node_pods.iter().filter(|node| node.should_run());
+    let replaced = eligible.flat_map(|node| node.pods.iter().copied()).filter(is_since).count();
+    let nodes = number(&deleted).saturating_sub(number(&created).max(replaced)).min(without_pod(false));
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
     let fix = Fix::new("to see what has changed", changes);

@@ -12,12 +12,15 @@ use crate::model::node::Node;
 use crate::model::template_parts::{containers, volumes};
 
 /// Taints whose DaemonSet is recognized by the name of a container: not every template contains the domain.
-const CONTAINERS: [(&str, &str); 5] = [
+const CONTAINERS: [(&str, &str); 8] = [
     ("node.cilium.io/agent-not-ready", "cilium-agent"),
     ("cni.istio.io/not-ready", "install-cni"),
     ("ebs.csi.aws.com/agent-not-ready", "ebs-plugin"),
     ("efs.csi.aws.com/agent-not-ready", "efs-plugin"),
     ("fsx.csi.aws.com/agent-not-ready", "fsx-plugin"),
+    ("s3.csi.aws.com/agent-not-ready", "s3-plugin"),
+    ("disk.csi.azure.com/agent-not-ready", "azuredisk"),
+    ("file.csi.azure.com/agent-not-ready", "azurefile"),
 ];
 
 /// A program that removes a startup taint as soon as the pod of a DaemonSet is ready on the node.

@@ -192,14 +192,33 @@ fn a_pod_that_has_succeeded_is_recreated_by_one_of_the_controllers() {
 /// What ends with its sandbox does not crash.
 #[test]
 fn containers_whose_sandbox_is_replaced_again_and_again_do_not_crash_by_themselves() {
-    let ended = json!({"restartCount": 212, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-        "lastState": {"terminated": {"exitCode": 2, "finishedAt": at("11:59:00")}}});
-    for (times, last, is_told) in [(213, "11:59:00", true), (2, "11:59:00", false), (213, "11:30:00", false)] {
+    for (times, last, began, is_told) in [
+        (213, "11:59:00", "11:58:30", true),
+        (2, "11:59:00", "11:58:30", false),
+        (213, "11:30:00", "11:29:30", false),
+        // The network was down after the node had started, and the container crashes since.
+        (5, "11:52:30", "11:58:30", false),
+    ] {
+        let ended = json!({"restartCount": 212, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 2, "startedAt": at(began), "finishedAt": at("11:59:00")}}});
         let says = "Pod sandbox changed, it will be killed and re-created.";
         let world = world().node("n", json!({})).unready_pod("agent-x", "n", ended.clone(), json!({}));
         let mut world = world.event("Pod", "agent-x", "SandboxChanged", says, last);
         world.snapshot.events.last_mut().unwrap().count = times;
         let reason = first(world);
         assert_eq!(reason.fix.advice.contains("cgroup driver"), is_told, "{times} {last} {reason:?}");
+    }
+}
+
+/// The kubelet waits for the network, and mounts the volumes then.
+#[test]
+fn a_network_that_came_up_does_not_hide_the_volume_that_a_pod_waits_for() {
+    for (mounted, expected) in [("11:59:50", R::MountFailed), ("11:22:00", R::SandboxFailed)] {
+        let creating = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = world().node("n", json!({})).unready_pod("agent-x", "n", creating, json!({}));
+        let says = "network is not ready: cni plugin not initialized";
+        let world = world.event("Pod", "agent-x", "NetworkNotReady", says, "11:21:00");
+        let says = "MountVolume.SetUp failed for volume \"v\" : secret \"token\" not found";
+        assert_eq!(first(world.event("Pod", "agent-x", "FailedMount", says, mounted)).code, expected, "{mounted}");
     }
 }

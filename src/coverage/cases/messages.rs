@@ -25,9 +25,8 @@ fn creating() -> World {
 }
 
 /// Returns the rows of a table: a message, a tab, and a part of the advice.
-fn rows<const N: usize>(table: &'static str) -> [(&'static str, &'static str); N] {
-    let rows: Vec<_> = table.lines().filter_map(|row| row.split_once('\t')).collect();
-    rows.try_into().unwrap()
+fn rows(table: &'static str) -> Vec<(&'static str, &'static str)> {
+    table.lines().map(|row| row.split_once('\t').unwrap()).collect()
 }
 
 /// Checks that each message results in a part of the advice.
@@ -45,7 +44,7 @@ fn hold(rows: &[(&str, &str)], world: impl Fn(&str) -> World, code: R) {
 #[test]
 fn an_image_that_cannot_be_pulled_gets_advice_by_what_the_runtime_says() {
     const REFERENCE: &str = "failed to pull and unpack image \"docker.io/library/agent:2\": failed to resolve reference \"docker.io/library/agent:2\": ";
-    let rows = rows::<33>(include_str!("messages/image.txt"));
+    let rows = rows(include_str!("messages/image.txt"));
     hold(
         &rows,
         |message| waiting("ErrImagePull", &format!("rpc error: code = Unknown desc = {REFERENCE}{message}")),
@@ -378,7 +377,7 @@ fn the_image_of_a_volume_is_named_and_not_that_of_the_container() {
 
 #[test]
 fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
-    let rows = rows::<52>(include_str!("messages/container.txt"));
+    let rows = rows(include_str!("messages/container.txt"));
     for reason in ["CreateContainerError", "RunContainerError", "CreateContainerConfigError"] {
         hold(&rows, |message| waiting(reason, message), R::ContainerConfigError);
     }
@@ -391,7 +390,7 @@ fn a_container_that_cannot_be_created_gets_advice_by_what_is_said() {
 
 #[test]
 fn a_sandbox_gets_advice_by_what_is_said() {
-    let rows = rows::<41>(include_str!("messages/sandbox.txt"));
+    let rows = rows(include_str!("messages/sandbox.txt"));
     for reason in ["FailedCreatePodSandBox", "NetworkNotReady", "FailedCreatePodContainer"] {
         hold(
             &rows,
@@ -412,7 +411,7 @@ fn a_sandbox_gets_advice_by_what_is_said() {
 /// The container runtime was not called yet, so its log contains nothing.
 #[test]
 fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
-    let rows = rows::<16>(include_str!("messages/kubelet.txt"));
+    let rows = rows(include_str!("messages/kubelet.txt"));
     let failing = |said: &str| {
         creating().event(
             "Pod",
@@ -435,7 +434,7 @@ fn a_volume_gets_advice_by_what_is_said() {
         {"name": "s", "secret": {"secretName": "token"}}, {"name": "all", "projected": {"sources": [
             {"configMap": {"name": "ca-bundle", "items": [{"key": "tls.crt", "path": "ca"}]}},
             {"configMap": {"name": "trust", "items": [{"key": "ca", "path": "tls.crt"}]}}]}}]});
-    let rows = rows::<47>(include_str!("messages/volume.txt"));
+    let rows = rows(include_str!("messages/volume.txt"));
     for reason in ["FailedMount", "FailedAttachVolume", "FailedMapVolume"] {
         let failing = |said: &str| {
             // A message about all volumes together does not contain the cause.

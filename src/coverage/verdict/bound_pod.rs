@@ -134,7 +134,7 @@ fn by_state(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Vec<Finding> {
 ///
 /// The messages are those of pkg/kubelet/eviction/helpers.go and pkg/kubelet/preemption/preemption.go, release 1.37.2. That of an
 /// eviction names each container that used more than it requests, so that one without a name is the node's alone.
-fn evicted(pod: &Pod) -> Option<Finding> {
+pub(super) fn evicted(pod: &Pod) -> Option<Finding> {
     let (reason, says) = (pod.status.reason.as_str(), pod.status.message.trim());
     if !matches!(reason, "Evicted" | "Preempting") {
         return None;
@@ -165,6 +165,19 @@ fn evicted(pod: &Pod) -> Option<Finding> {
         () if exceeds => {
             (Origin::Room(Lack::OwnUsage), Sentence::from("raise the limit, or find out what the pod fills it with"))
         }
+        // For these, no pod requests anything: `rankPIDPressure` and `rankDiskPressureFunc`, pkg/kubelet/eviction/helpers.go, release 1.37.2.
+        () if says.contains("low on resource: pids") => (
+            Origin::Node,
+            Sentence::from("find out what starts so many processes on ").example(node).words(
+                ": of the pods with the lowest priority, those with the most are evicted first",
+            ),
+        ),
+        () if is_of_disk(says) && says.contains("low on resource: inodes") => (
+            Origin::Node,
+            Sentence::from("delete small files on ").example(node).words(
+                ", such as those of unused images: inodes are short, and pods with many files are evicted first",
+            ),
+        ),
         () if is_of_disk(says) => (
             Origin::Node,
             Sentence::from("free disk space on ").example(node).words(
@@ -362,9 +375,10 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     Finding::new(ReasonCode::FailedPodBackoff, message, advice).with_command(delete_pod(pod))
 }
 
-/// Returns when a pod ended: the last change of its conditions. One that the kubelet rejects has none.
+/// Returns when a pod ended: the last change of its conditions. One that the kubelet rejects has none, and ends as it was created.
 fn ended_at(pod: &Pod) -> Option<Timestamp> {
-    pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get()).max()
+    let changes = pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get());
+    changes.max().or_else(|| pod.metadata.creation_timestamp.get())
 }
 
 /// Finds a pod that is ready, but not for long enough, and whose containers have never run for that long.

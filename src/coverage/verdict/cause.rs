@@ -49,6 +49,8 @@ pub enum Also {
 pub enum FixIn {
     /// The template: what it names, or what it asks for.
     Template,
+    /// The template, for what it asks beside its programs: no image changes that.
+    Asked,
     /// Which nodes the template selects.
     Placement,
     /// The node, or what runs on it: pods of every template fare alike there.
@@ -67,6 +69,7 @@ impl FixIn {
         match self {
             FixIn::Node => Origin::Node,
             FixIn::Placement => Origin::Placement,
+            FixIn::Asked => Origin::Template(TemplatePart::AskedOfNode),
             FixIn::Host if matches!(part, TemplatePart::Anything | TemplatePart::Start) => {
                 Origin::Template(TemplatePart::AskedOfNode)
             }

@@ -53,6 +53,8 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         }
         findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));
     }
+    // What crashes may only lack what has not started, or was killed.
+    findings.sort_by_key(|finding: &Finding| finding.code == ReasonCode::CrashLooping);
     if !vague.is_empty() || !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));
     }
@@ -279,7 +281,9 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     if let Some(event) = failed {
         message = message.words(": ").event(event, subject.now());
     }
-    if let Some((address, down)) = failed.and_then(|event| subject.index.down_in(&event.message)) {
+    // A pod of the host network has the address of its own node, which may wait for it.
+    let down = failed.and_then(|event| subject.index.down_in(&event.message));
+    if let Some((address, down)) = down.filter(|(_, down)| down.metadata.name != pod.spec.node_name) {
         let name = &down.metadata.name;
         let message = message.words(format!("; {address} is node {name}, which is not ready"));
         let advice = format!(

@@ -226,6 +226,14 @@ pub fn sandbox_changes(subject: &Subject, pod: &Pod, events: &[&Event]) -> Optio
     let is_one =
         |event: &&&Event| event.reason == "SandboxChanged" && event.times() >= REPLACED && event.is_recent(now);
     let event = events.iter().find(is_one)?;
+    // What began after that and has ended crashed by itself.
+    let ended = walk(pod).filter_map(|(_, _, status)| {
+        let state = status?;
+        state.state.terminated.as_ref().or(state.last_state.terminated.as_ref())
+    });
+    if ended.filter_map(|end| end.started_at.get()).max() > event.last_seen() {
+        return None;
+    }
     let message =
         Sentence::from("the containers do not crash by themselves, the kubelet ends them with their sandbox: ")
             .event(event, now);
@@ -285,11 +293,13 @@ pub fn out_of_memory(
         }
         (_, None) if is_oom_killed => {
             let message = killed.words("OOMKilled; no memory limit, so the node likely ran out of memory");
-            let advice = match container.resources.requests.contains_key("memory") {
-                true => "find out what uses the memory of the node",
-                false => "find out what uses the memory of the node, and set a memory request",
+            let (advice, command) = match container.resources.requests.contains_key("memory") {
+                true => ("find out what uses the memory of the node", describe_bound_node(pod)),
+                false => {
+                    ("find out what uses the memory of the node, and set a memory request", edit(subject.daemon_set))
+                }
             };
-            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(edit(subject.daemon_set)))
+            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(command))
         }
         _ => None,
     }

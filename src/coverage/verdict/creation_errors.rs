@@ -21,6 +21,9 @@ const IN_READ_ONLY: &str =
 /// What a disk needs that Linux has made read-only after an error.
 pub const READ_ONLY_DISK: &str = "check the disk of the node: its file system has become read-only";
 
+/// What to do about a container runtime that is too slow.
+pub const RUNTIME_IS_SLOW: &str = "check the container runtime of the node and its disk: it does not answer in time";
+
 /// What runc says if the kernel has no memory left for the seccomp filters of containers (ENOTSUPP).
 pub const BPF_MEMORY: Cause = cause(
     FixIn::Node,
@@ -115,8 +118,21 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         FixIn::Host,
-        &["apparmor_parser", "containerd-shim", "failed to start shim", "exec: \"runc\"", "exec: \"crun\""],
+        &[
+            "apparmor_parser",
+            "containerd-shim… not found",
+            "containerd-shim… no such file",
+            "failed to start shim… not found",
+            "failed to start shim… no such file",
+            "exec: \"runc\"",
+            "exec: \"crun\"",
+        ],
         "install on the node the program that the message names: its container runtime does not find it",
+    ),
+    cause(
+        FixIn::Node,
+        &["containerd-shim", "failed to start shim", "failed to create shim task: ttrpc"],
+        "restart the container runtime of the node: it cannot start what runs its containers",
     ),
     // hcsshim: internal/jobcontainers, and what Windows says of CreateProcess.
     cause(
@@ -132,7 +148,7 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         FixIn::Template,
-        &["executable file not found", "exec: …: no such file or directory", "exec: … not found"],
+        &["executable file not found", "executable file `…` not found", "exec: …: no such file or directory", "exec: … not found"],
         "correct the command: the image does not have this file",
     ),
     cause(
@@ -180,17 +196,29 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::MayBeNode),
     cause(
-        FixIn::Template,
+        FixIn::Asked,
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     )
     .and(Also::MayBeNode),
     // containerd: pkg/cri/opts, CRI-O: server/container_create_linux.go, and Moby: volume/mounts.
     cause(
-        FixIn::Template,
+        FixIn::Asked,
+        &["/attr/keycreate… invalid argument", "/attr/exec… invalid argument"],
+        "correct seLinuxOptions in the securityContext of the template, or install the policy module that has the type: the SELinux policy of \
+         the node does not know the label",
+    )
+    .and(Also::MayBeNode),
+    cause(
+        FixIn::Asked,
         &["relabel … lsetxattr", "relabel failed", "setting label on mount source", "failed to set file label"],
         "mount another path, or remove seLinuxOptions from the template if they call for it: SELinux labels are to be set on the files that \
          the message names, and the file system there does not let them be set",
+    ),
+    cause(
+        FixIn::Node,
+        &["transport endpoint is not connected"],
+        "check the pod of the volume's driver on the node, and then delete this pod: what served its mount has ended, and the mount is dead",
     ),
     cause(FixIn::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(
@@ -207,7 +235,7 @@ const CAUSES: &[Cause] = &[
     cause(FixIn::Template, &["read-only file system"], IN_READ_ONLY),
     // runc and crun.
     cause(
-        FixIn::Template,
+        FixIn::Asked,
         &["unable to apply caps", "unable to apply bounding set", "unable to set capabilities", "capset: ", "unknown capability"],
         "correct capabilities in the securityContext of the template: the container runtime cannot set what it has there",
     )
@@ -266,8 +294,8 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         FixIn::Node,
-        &["failed to reserve container name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
-        "check the container runtime of the node and its disk: it does not answer in time",
+        &["failed to reserve container name", "name is reserved", "due to system load", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
+        RUNTIME_IS_SLOW,
     ),
     cause(FixIn::Template, &["lifecycle hook", "poststarthook"], "correct the postStart hook in the template"),
 ];
@@ -395,7 +423,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
     };
     match cause.fix_in {
         FixIn::Placement => (other_platform(subject, pod), edit()),
-        FixIn::Template if is_of_node(cause, subject, pod) => {
+        FixIn::Template | FixIn::Asked if is_of_node(cause, subject, pod) => {
             let others = other_nodes(same_elsewhere(subject, pod).count());
             (
                 format!("compare the node with others: the same pod runs on {others}; else {}", cause.advice),
@@ -406,7 +434,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
             format!("{}; runAsNonRoot is not in the template: a mutating webhook or policy adds it", cause.advice),
             Some(webhook::mutating()),
         ),
-        FixIn::Template | FixIn::Object => (cause.advice.to_owned(), edit()),
+        FixIn::Template | FixIn::Asked | FixIn::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         _ if is_profile_of_runtime(cause, subject, pod, said) => (PROFILE_OF_RUNTIME.to_owned(), None),
         FixIn::Node | FixIn::Host | FixIn::Cluster => (cause.advice.to_owned(), None),
@@ -527,11 +555,13 @@ impl<'m> Missing<'m> {
     pub fn of(message: &'m str) -> Option<Self> {
         let kinds = [("configmap", "ConfigMap"), ("secret", "Secret")];
         kinds.into_iter().find_map(|(kind, title)| {
-            let object = || {
-                let (_, rest) = message.split_once(kind)?;
-                let (name, rest) = rest.strip_prefix(" \"")?.split_once('"')?;
+            // A volume may have the kind in its name, too.
+            let named = |(at, _): (usize, &str)| {
+                let rest = &message[at + kind.len()..];
+                let (name, rest) = rest.strip_prefix('s').unwrap_or(rest).strip_prefix(" \"")?.split_once('"')?;
                 rest.trim_start().starts_with("not found").then_some(Missing { kind, name, key: None })
             };
+            let object = || message.match_indices(kind).find_map(named);
             let key = || {
                 let (key, rest) = message.split_once("couldn't find key ")?.1.split_once(" in ")?;
                 let (_, name) = rest.strip_prefix(title)?.trim().split_once('/')?;

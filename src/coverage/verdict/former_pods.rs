@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::bound_pod::kubelet_rejected;
+use super::bound_pod::{evicted, kubelet_rejected};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
@@ -117,7 +117,8 @@ pub fn rejected_again(subject: &Subject, node: &Node) -> Option<Finding> {
         message: message.clone(),
         ..PodStatus::default()
     };
-    let finding = kubelet_rejected(&Pod { spec, status, ..Pod::default() })?;
+    let pod = Pod { spec, status, ..Pod::default() };
+    let finding = evicted(&pod).or_else(|| kubelet_rejected(&pod))?;
     let message = finding.message.words("; the last ").number((*pods).into()).words(" pods on the node have failed so");
     Some(Finding { message, ..finding })
 }

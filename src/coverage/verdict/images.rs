@@ -80,6 +80,7 @@ const CAUSES: &[Cause] = &[
             "layer does not exist",
             "failed to register layer",
             "imageinspecterror",
+            "commit failed: rename",
         ],
         "remove the image from the node (`crictl rmi` there), so that it is pulled again: its image store is damaged",
     ),
@@ -157,6 +158,12 @@ const CAUSES: &[Cause] = &[
         "check that the registry is up, and that the node reaches it: routes, firewall, proxy",
     ),
     cause(
+        FixIn::Cluster,
+        &[": eof", "unexpected eof", "stream error", "short read", "unexpected commit digest", "context canceled", "http2: "],
+        "see whether it persists, and then check the registry and what is between it and the node, such as a proxy: the transfer of the image \
+         broke off",
+    ),
+    cause(
         FixIn::Template,
         &["repository does not exist or may require"],
         "correct the name of the image; if its repository is private, add imagePullSecrets with credentials for the registry",
@@ -167,6 +174,9 @@ const CAUSES: &[Cause] = &[
         &[
             "401 unauthorized",
             "403 forbidden",
+            "401 (unauthorized)",
+            "403 (forbidden)",
+            ": denied",
             "unauthorized:",
             "authentication required",
             "may require authorization",
@@ -282,6 +292,9 @@ pub fn image_pull_failed(
             "read the message of the container runtime; on the node, `crictl pull` shows whether it persists".to_owned()
         }
     };
+    // A registry may hide what it does not show to everybody.
+    let secrets = missing_pull_secrets(events).filter(|_| cause.is_none_or(|it| it.also == Some(Also::MayBeNode)));
+    let advice = secrets.map_or_else(|| advice.clone(), |secrets| format!("{secrets}; else {advice}"));
     let origin = match cause.map_or(FixIn::Template, |cause| cause.fix_in) {
         // The image is there, and may be pulled.
         FixIn::Template if may_be_node && recent > 0 => Origin::Node,

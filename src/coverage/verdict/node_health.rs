@@ -172,6 +172,11 @@ pub fn lacks_only_network(node: &Node) -> bool {
     cause.is_some_and(|cause| cause.also == Some(Also::ShowPodsOfNode))
 }
 
+/// Returns whether nothing is known that keeps a node from being ready but its pod network: nothing else waits for a pod.
+pub fn may_wait_for_plugin(node: &Node) -> bool {
+    reported(node).is_none_or(|said| said.is_empty()) || lacks_only_network(node)
+}
+
 /// Returns what the kubelet says of its node that it reports as not ready.
 fn reported(node: &Node) -> Option<&str> {
     node.condition("Ready").filter(|ready| ready.status == "False").map(|ready| ready.message.as_str())

@@ -76,9 +76,9 @@ pub fn without_driver(index: &Index<'_>, node: Option<&Node>, driver: &str, lack
     })
 }
 
-/// Returns whether a message about the network of a pod names the plugin that a DaemonSet installs.
-pub fn is_own_plugin(daemon_set: &DaemonSet, said: &str) -> bool {
-    let said = said.to_lowercase();
+/// Returns whether a message about the network of a pod names the plugin that a DaemonSet installs. CRI-O names the pod, too.
+pub fn is_own_plugin(daemon_set: &DaemonSet, pod: &Pod, said: &str) -> bool {
+    let said = said.replace(&pod.metadata.name, "").replace(&pod.metadata.namespace, "").to_lowercase();
     NodePlugin::of(daemon_set) == Some(NodePlugin::Network)
         && name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part))
 }
@@ -86,7 +86,7 @@ pub fn is_own_plugin(daemon_set: &DaemonSet, said: &str) -> bool {
 /// Says of a pod whose network is not set up because of the plugin that its own DaemonSet installs that nothing but the old configuration
 /// of that is in its way; `None` if another plugin is.
 pub fn of_own_plugin(daemon_set: &DaemonSet, pod: &Pod, finding: &Finding) -> Option<Finding> {
-    if !is_own_plugin(daemon_set, &finding.message.to_string()) {
+    if !is_own_plugin(daemon_set, pod, &finding.message.to_string()) {
         return None;
     }
     let message = finding.message.clone().words("; this DaemonSet installs that plugin itself");
@@ -119,12 +119,16 @@ pub fn with_network_plugin(
         let mut alike = plugins.iter().copied().filter(|plugin| is_it(plugin));
         alike.next().filter(|_| alike.next().is_none())
     };
+    // A plugin that calls others quotes what they say.
+    let innermost = said.rsplit_once("plugin type=\"").and_then(|(_, rest)| rest.split('"').next());
+    let is_innermost = |plugin: &&DaemonSet| {
+        innermost.is_some_and(|name| name_parts(&plugin.metadata.name).iter().any(|part| name.contains(part)))
+    };
     let by_name = plugins.iter().any(&is_named);
-    let known = only(if by_name { &is_named } else { &is_main });
+    let known = only(&is_innermost).or_else(|| only(if by_name { &is_named } else { &is_main }));
     // Of a dump, or behind an operator, the template may not show that it installs anything.
     let by_type = || {
-        let plugin = said.split_once("plugin type=\"")?.1.split('"').next()?;
-        let parts = name_parts(plugin);
+        let parts = name_parts(innermost?);
         let is_it = |other: &&DaemonSet| {
             let own = name_parts(&other.metadata.name);
             other.metadata.uid != daemon_set.metadata.uid && parts.iter().any(|part| own.contains(part))

@@ -59,7 +59,12 @@ const CONNECTIONS: &[Cause] = &[
 const COMMANDS: &[Cause] = &[
     cause(
         FixIn::Template,
-        &["exec: \"…executable file not found", "exec: \"…no such file or directory", "exec: \"…permission denied"],
+        &[
+            "exec: \"…executable file not found",
+            "executable file `…` not found",
+            "exec: \"…no such file or directory",
+            "exec: \"…permission denied",
+        ],
         "correct the command of the probe in the template: the image does not have it, or its user may not execute it",
     ),
     cause(

@@ -2,13 +2,16 @@
 
 use super::admission_changes::of_runtime_class;
 use super::cause::{Also, CONTAINER_TOOLKIT, Cause, FixIn, cause, platform};
-use super::creation_errors::{BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, is_profile_of_runtime};
+use super::creation_errors::{
+    BPF_MEMORY, MEMORY_TOO_LOW, PROFILE, PROFILE_OF_RUNTIME, RUNTIME_IS_SLOW, is_profile_of_runtime,
+};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::images::other_platform;
 use super::node_plugin::{of_own_plugin, with_network_plugin};
 use super::sentence::Sentence;
 use super::services::of_gpu;
+use super::volumes::is_past;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
@@ -111,7 +114,29 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         FixIn::Node,
-        &["failed to get sandbox image", "sandbox image", "pause image", "pulling image", "pull image", "pull and unpack"],
+        &[
+            "sandbox image… dial tcp",
+            "sandbox image… i/o timeout",
+            "sandbox image… deadline exceeded",
+            "initializing source… dial tcp",
+            "initializing source… i/o timeout",
+            "pull image… dial tcp",
+            "pulling image… dial tcp",
+        ],
+        "check that the node reaches the registry of the sandbox image (pause), which the message names: its DNS, routes, firewall and proxy",
+    ),
+    // CRI-O pulls it where containerd names it.
+    cause(
+        FixIn::Node,
+        &[
+            "failed to get sandbox image",
+            "sandbox image",
+            "pause image",
+            "pulling image",
+            "pull image",
+            "pull and unpack",
+            "initializing source docker://",
+        ],
         "set a sandbox image that the node can pull in the configuration of its container runtime: imagePullSecrets \
          of a pod are not used for it",
     ),
@@ -161,6 +186,11 @@ const CAUSES: &[Cause] = &[
         &["already has an ip address different from"],
         "delete the bridge that another network plugin has left on the node, or restart the node",
     ),
+    cause(
+        FixIn::Host,
+        &["failed to reserve sandbox name", "name is reserved", "due to system load"],
+        RUNTIME_IS_SLOW,
+    ),
     // What a plugin says may have any words.
     cause(FixIn::Host, &["plugin type=", "networkplugin cni", "failed to setup network"], CHECK_NETWORK_PLUGIN)
         .and(Also::MendNetworkPlugin),
@@ -178,8 +208,8 @@ const CAUSES: &[Cause] = &[
     cause(FixIn::Host, &["cni", "set up sandbox container"], CHECK_NETWORK_PLUGIN).and(Also::MendNetworkPlugin),
     cause(
         FixIn::Host,
-        &["failed to reserve sandbox name", "deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
-        "check the container runtime of the node and its disk: it does not answer in time",
+        &["deadline exceeded", "containerd.sock", "crio.sock", "dial unix"],
+        RUNTIME_IS_SLOW,
     ),
 ];
 
@@ -250,7 +280,7 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let is_about = |event: &&&Event| {
         matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady" | "FailedCreatePodContainer")
     };
-    let event = events.iter().find(is_about)?;
+    let event = events.iter().find(is_about).filter(|event| !is_past(event, events))?;
     let message = Sentence::from("the pod sandbox cannot be created: ").event(event, subject.now());
     let (cause, unknown) = told(event);
     let advice = match cause {
@@ -284,7 +314,9 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
             let namespace = &subject.daemon_set.metadata.namespace;
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
-        (Some((FixIn::Template | FixIn::Placement, _)), _) => finding.with_command(edit(subject.daemon_set)),
+        (Some((FixIn::Template | FixIn::Asked | FixIn::Placement, _)), _) => {
+            finding.with_command(edit(subject.daemon_set))
+        }
         (Some((_, Some(also @ (Also::ShowPodsOfNode | Also::MendNetworkPlugin)))), _) => {
             let own =
                 (also == Also::MendNetworkPlugin).then(|| of_own_plugin(subject.daemon_set, pod, &finding)).flatten();

@@ -128,7 +128,9 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     let not_ready = node.and_then(|node| Some((node, node_health::not_ready(subject.index, node)?)));
     // The kubelet lives.
     let events = subject.index.events_about("Pod", metadata);
-    if let Some(failed) = events.iter().find(|event| event.reason == "FailedKillPod") {
+    // Before, it was to restart a container.
+    let is_since = |event: &&&Event| event.last_seen() >= metadata.deleted_at();
+    if let Some(failed) = events.iter().filter(is_since).find(|event| event.reason == "FailedKillPod") {
         let message = message.words(", and its kubelet cannot end it: ").event(failed, now);
         let finding = |advice: &str| Finding::new(ReasonCode::StuckTerminating, message, advice.to_owned());
         return match of_network(&failed.message) {
@@ -207,7 +209,7 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
     let is_of_own_network = |event: &Event| {
         event.reason == "FailedKillPod"
             && of_network(&event.message).is_some()
-            && is_own_plugin(subject.daemon_set, &event.message)
+            && is_own_plugin(subject.daemon_set, victim, &event.message)
     };
     let waits_for_own_network = events.into_iter().any(is_of_own_network);
     let advice = match waits_for_own_network {

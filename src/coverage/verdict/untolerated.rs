@@ -182,6 +182,7 @@ fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, 
     let state = node_health::not_ready(index, node).unwrap_or_else(|| Sentence::from("node was not ready"));
     if taint.key == "node.kubernetes.io/not-ready"
         && let Some(plugin) = NodePlugin::of(daemon_set)
+        && node_health::may_wait_for_plugin(node)
     {
         let message = state.words(format!(
             "; this is {}, but it does not tolerate {taint}, so the node may be waiting for it",
@@ -254,6 +255,11 @@ fn taint_advice(taint: &Taint) -> String {
         "karpenter.sh/unregistered" => "wait for the node to register".to_owned(),
         "node.cluster.x-k8s.io/uninitialized" => {
             "wait for Cluster API to initialize the node; if it does not, check its controllers in the management cluster".to_owned()
+        }
+        // Whoever else tolerates it runs on a node that is not set up yet.
+        key if key.ends_with("/agent-not-ready") => {
+            let (domain, _) = key.split_once('/').unwrap_or_default();
+            format!("see why the agent of {domain} has not removed the taint: it does so once its pod runs on the node")
         }
         // `StartupTaintPrefix` and its former name `IgnoreTaintPrefix`, cluster-autoscaler/utils/taints/taints.go.
         key if ["startup-taint", "ignore-taint"]

@@ -44,8 +44,9 @@ const CAUSES: &[Cause] = &[
         &["failed to sync configmap cache", "failed to sync secret cache", "object … not registered"],
         "wait; if it persists, check that the kubelet of the node reaches the API server",
     ),
+    // Admission refuses pods whose account is not there: it was deleted since.
     cause(
-        FixIn::Object,
+        FixIn::Cluster,
         &["serviceaccounts … not found"],
         "create the service account of the pod: the kubelet gets no token without it",
     )
@@ -107,6 +108,25 @@ const CAUSES: &[Cause] = &[
         ],
         "allow the node on the file server: it refuses the mount",
     ),
+    cause(
+        FixIn::Cluster,
+        &[
+            "secrets store objects… permission denied",
+            "secrets store objects… code: 403",
+            "secrets store objects… accessdenied",
+        ],
+        "allow the service account of the pod in the provider that the message names: it refuses the pod",
+    ),
+    cause(
+        FixIn::Cluster,
+        &[
+            "rbd: map failed… operation not permitted",
+            "rbd: map failed… permission denied",
+            "mount error 13 =",
+            "mount error 1 =",
+        ],
+        "check the key with which the volume is mounted, and what it may do: its storage refuses it",
+    ),
     cause(FixIn::Node, &["/var/lib/kubelet… read-only file system"], READ_ONLY_DISK),
     cause(
         FixIn::Template,
@@ -162,9 +182,19 @@ const CAUSES: &[Cause] = &[
 /// How many seconds apart two attempts of the kubelet may be that are about the same trouble.
 const AT_A_TIME: i64 = 120;
 
+/// The reasons of events about volumes.
+const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+
+/// Returns whether the kubelet has got as far as the volumes of a pod since what an event about its sandbox says: it waits for the network,
+/// mounts the volumes, and then creates the sandbox (`SyncPod`, pkg/kubelet/kubelet.go, release 1.37.2).
+pub fn is_past(sandbox: &Event, events: &[&Event]) -> bool {
+    let of_volumes = events.iter().filter(|event| REASONS.contains(&event.reason.as_str()));
+    let newest = of_volumes.filter_map(|event| event.last_seen()).max();
+    newest.zip(sandbox.last_seen()).is_some_and(|(newest, at)| newest.duration_since(at).as_secs() > AT_A_TIME)
+}
+
 /// Finds that a volume cannot be mounted or attached, whether the template has it or admission has added it.
 pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Option<Finding> {
-    const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
     let mut failures = events.iter().filter(|event| REASONS.contains(&event.reason.as_str()));
     // That of all volumes together has no cause.
     let is_about_one = |event: &&&Event| !event.message.starts_with("Unable to attach or mount volumes");
@@ -209,14 +239,20 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
         return node_plugin::without_driver(subject.index, node, driver, lacks, finding)
             .with_origin(Origin::ControlPlane);
     }
+    // A template for Windows means a path of Windows.
+    let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
+    let is_on_windows =
+        node.is_some_and(|node| node.metadata.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows"));
+    if is_on_windows && !is_for_windows && checked_path(said).is_some_and(|path| path.starts_with('/')) {
+        let finding = finding(other_platform(subject, pod)).with_origin(FixIn::Placement.origin(part()));
+        return finding.with_command(edit(subject.daemon_set));
+    }
     if let Some(advice) = other_type(said, volumes()) {
         return finding(advice).with_origin(Origin::Template(part())).with_command(describe_pod(pod));
     }
     if let Some(advice) = kubelet_root(subject, node, pod, said).or_else(|| host_path(said)) {
         return finding(advice).with_origin(Origin::Template(part())).with_command(edit(subject.daemon_set));
     }
-    // A template for Windows means a path of Windows.
-    let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
     let cause = Cause::of(CAUSES, said).filter(|cause| cause.fix_in != FixIn::Placement || !is_for_windows);
     let Some(cause) = cause else {
         let finding = finding("check the volume, and what provides it".to_owned());
@@ -233,7 +269,7 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
             let namespace = &subject.daemon_set.metadata.namespace;
             finding.with_command(Command::kubectl(&["get", resource]).namespace(namespace))
         }
-        (_, FixIn::Template | FixIn::Placement) => finding.with_command(edit(subject.daemon_set)),
+        (_, FixIn::Template | FixIn::Asked | FixIn::Placement) => finding.with_command(edit(subject.daemon_set)),
         (_, FixIn::Node | FixIn::Host) => finding,
         (_, FixIn::Object | FixIn::Cluster) => finding.with_command(describe_pod(pod)),
     }
@@ -256,9 +292,15 @@ pub(super) fn absent_driver(said: &str) -> Option<(&str, Lacks)> {
     registered.map(|driver| (driver, Lacks::Registration)).or_else(|| Some((socket()?, Lacks::Listener)))
 }
 
+/// Returns what the kubelet says about a path on the host that is not of the type that the template demands: the path comes first
+/// (`typeMatchedOrError`, pkg/volume/hostpath/host_path.go, release 1.37.2).
+fn checked_path(said: &str) -> Option<&str> {
+    Some(said.split_once("hostPath type check failed")?.1.trim_start_matches([':', ',', ' ']))
+}
+
 /// Returns what to do about a path below the usual root of kubelets that is not there: theirs may be another one.
 fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -> Option<String> {
-    if !said.contains("hostPath type check failed: /var/lib/kubelet/") || runs_elsewhere(subject, pod) {
+    if !checked_path(said)?.starts_with("/var/lib/kubelet/") || runs_elsewhere(subject, pod) {
         return None;
     }
     let version = node.map_or("", |node| node.status.node_info.kubelet_version.as_str());
@@ -276,8 +318,7 @@ fn kubelet_root(subject: &Subject, node: Option<&Node>, pod: &Pod, said: &str) -
 /// Returns what to do about a path on the host that the kubelet would create if nothing were there (type `FileOrCreate` or
 /// `DirectoryOrCreate`).
 fn other_type<'v>(said: &str, mut volumes: impl Iterator<Item = &'v Value>) -> Option<String> {
-    let (_, check) = said.split_once("hostPath type check failed")?;
-    let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
+    let (path, kind) = checked_path(said)?.split_once(" is not a ")?;
     let kind = kind.split([',', ' ']).next().unwrap_or(kind);
     let creates = |volume: &'v Value| {
         let source = &volume["hostPath"];
@@ -291,11 +332,10 @@ fn other_type<'v>(said: &str, mut volumes: impl Iterator<Item = &'v Value>) -> O
     })
 }
 
-/// Returns what to do about a path on the host that is not of the type that the template demands (`typeMatchedOrError`,
-/// pkg/volume/hostpath/host_path.go, release 1.37.2; before, it did not tell what the path is).
+/// Returns what to do about a path on the host that is not of the type that the template demands. Before release 1.37.2, the kubelet did
+/// not tell what the path is.
 fn host_path(said: &str) -> Option<String> {
-    let (_, check) = said.split_once("hostPath type check failed")?;
-    let (path, kind) = check.trim_start_matches([':', ',', ' ']).split_once(" is not a ")?;
+    let (path, kind) = checked_path(said)?.split_once(" is not a ")?;
     let (kind, is) = kind.split_once(", it's a ").map_or((kind, None), |(kind, is)| (kind, Some(is)));
     let kind = kind.split(',').next().unwrap_or(kind).trim();
     Some(match is.map(str::trim).filter(|is| !is.is_empty()) {

@@ -9,6 +9,7 @@ use crate::difference::difference;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::template::Template;
 use crate::report::change::{Change, PathStep};
+use crate::scheduling::should_run::DaemonPod;
 
 /// The fields that affect the pulling of an image, besides its name.
 const PULL: [&str; 3] = ["imagePullPolicy", "imagePullSecrets", "serviceAccountName"];
@@ -31,6 +32,23 @@ const INSIDE: [&str; 11] = [
 /// The fields of a container that do not matter before it runs.
 const RUNNING: [&str; 7] =
     ["imagePullPolicy", "env", "envFrom", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
+
+/// The fields of a pod of which its containers notice nothing.
+const UNNOTICED: [&str; 7] = [
+    "imagePullSecrets",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "schedulerName",
+    "terminationGracePeriodSeconds",
+    "topologySpreadConstraints",
+];
+
+/// The fields that decide which nodes get a pod.
+const PLACES: [&str; 3] = ["affinity", "nodeSelector", "tolerations"];
+
+/// How the keys of annotations begin that repeat what is elsewhere, or are read by monitoring alone.
+const NOTES: [&str; 2] = ["checksum/", "prometheus.io/"];
 
 /// The fields on which rules about other pods depend: the nodes that they count follow from the pod's own.
 const OF_OTHER_PODS: [&str; 5] = ["affinity", "topologySpreadConstraints", "labels", "nodeSelector", "tolerations"];
@@ -64,10 +82,15 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Sandbox => changes().iter().all(is_inside_container),
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
-        TemplatePart::Start => changes().iter().all(is_beside_start),
+        TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
-        TemplatePart::Anything => false,
+        TemplatePart::Anything => {
+            // What a restart shows is told on its own.
+            let changes = changes();
+            let all = |is: &dyn Fn(&Change) -> bool| changes.iter().all(is);
+            !all(&is_restart) && all(&|change| is_unnoticed(situation, template, change))
+        }
     }
 }
 
@@ -111,6 +134,35 @@ fn is_of_program(change: &Change) -> bool {
 fn is_beside_start(change: &Change) -> bool {
     let is_of_program = is_inside_container(change) && has_field(change, &RUNNING);
     (is_of_program && !is_read_before(change)) || is_restart(change)
+}
+
+/// Returns whether the containers of a pod notice nothing of a change, on the nodes where they run.
+fn is_unnoticed(situation: &Situation<'_>, template: &Template, change: &Change) -> bool {
+    let field = |step: &PathStep| match step {
+        PathStep::Field(name) | PathStep::Entry(name) => name.clone(),
+        _ => String::new(),
+    };
+    let path: Vec<String> = change.path.0.iter().map(field).collect();
+    match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["spec", field, ..] if UNNOTICED.contains(field) => true,
+        ["spec", field, ..] if PLACES.contains(field) => runs_on_the_same(situation, template),
+        [
+            "spec",
+            "containers" | "initContainers",
+            _,
+            "imagePullPolicy" | "terminationMessagePath" | "terminationMessagePolicy",
+        ] => true,
+        ["metadata", "annotations", key] => NOTES.iter().any(|begin| key.starts_with(begin)) || is_restart(change),
+        _ => false,
+    }
+}
+
+/// Returns whether another template would run on each node that has a pod of the current one.
+fn runs_on_the_same(situation: &Situation<'_>, template: &Template) -> bool {
+    let before = situation.daemon_set.with_template(template);
+    let pod = DaemonPod::new(&before.spec.template);
+    let mut updated = situation.nodes.iter().filter(|node| node.updated.is_some());
+    updated.all(|node| node.object.is_some_and(|node| pod.decide(node).should_run))
 }
 
 /// Returns whether a change is to variables that the kubelet has to resolve, or by which a container may request devices of its runtime.

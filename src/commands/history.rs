@@ -10,10 +10,12 @@ use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
+use crate::encode::sanitize::sanitize;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::io::Io;
+use crate::model::hold::Hold;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::render;
@@ -182,6 +184,11 @@ async fn answer(
         }
         Question::Template(address) => {
             let revisions = only_one(&snapshot, "--revision")?;
+            if output.is_some() && Hold::in_force(revisions.daemon_set).is_some() {
+                let name = sanitize(&name_of(revisions.daemon_set).title());
+                let what = "the manifest has the update strategy from before";
+                writeln!(io.err, "warning: {name} is held by kubectl ds: {what}; applied now, it would end the hold")?;
+            }
             print_template(&revisions, address, &snapshot, output.as_ref(), &view, out)?;
             return Ok(Exit::Success);
         }

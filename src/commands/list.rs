@@ -176,7 +176,8 @@ impl Choice {
             Some(Output::Name) if !problems && !self.exit_code && reasons.is_empty() => BTreeSet::new(),
             _ => nodes_needing_all_pods(snapshot),
         };
-        let snapshot = session.read_with_pods(self.query.clone(), io, needs_all_pods_on).await?;
+        let mut snapshot = session.read_with_pods(self.query.clone(), io, needs_all_pods_on).await?;
+        Box::pin(session.note_admissions(&mut snapshot, io)).await;
         let mut report = fleet::fleet(&snapshot);
         let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, session);
         self.apply(&mut report);

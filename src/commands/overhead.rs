@@ -16,9 +16,10 @@ use crate::cluster::{CoverageScope, Query, Source, Wanted, manifest};
 use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
+use crate::facts::index::Index;
 use crate::io::Io;
 use crate::model::node::{INSTANCE_TYPE, Node};
-use crate::model::snapshot::{Kind, PodsComplete, Snapshot};
+use crate::model::snapshot::{PodsComplete, Snapshot};
 use crate::render;
 use crate::report::overhead::OverheadReport;
 
@@ -111,7 +112,7 @@ impl RunCommand for OverheadArgs {
         };
         let snapshot = session.read_with_pods(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
-        if described.is_none() && snapshot.gap(Kind::Nodes, "").is_some() {
+        if described.is_none() && !Index::new(&snapshot).knows_some_nodes() {
             let error = CommandError::new("what the nodes run is not known: they could not be read");
             return Err(CommandError { exit: Exit::Partial, ..error }.into());
         }

@@ -63,7 +63,12 @@ fn incomplete_with(snapshot: &Snapshot, left_open: impl Fn(&Gap) -> Option<&'sta
 /// Returns what could not be read and affects the revisions of the DaemonSets in a namespace.
 pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
     const PODS: &str = "which pods are on which revision is not known";
-    incomplete_in(snapshot, namespace, &[(Kind::Pods, PODS), (Kind::ControllerRevisions, "no revision is known")])
+    // Of a node or a pod that is skipped, all pods of the node are.
+    let left_out = snapshot.gaps.iter().filter(|gap| gap.kind == Kind::Nodes);
+    let left_out = left_out.filter(|gap| matches!(gap.cause, GapCause::Unreadable { .. }));
+    let lists = [(Kind::Pods, PODS), (Kind::ControllerRevisions, "no revision is known")];
+    let incomplete = incomplete_in(snapshot, namespace, &lists).into_iter();
+    incomplete.chain(left_out.map(|gap| sentence(gap, "pods of its node are not counted"))).collect()
 }
 
 fn incomplete_in(snapshot: &Snapshot, namespace: &str, left_open: &[(Kind, &str)]) -> Vec<Incomplete> {

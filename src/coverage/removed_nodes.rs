@@ -37,6 +37,9 @@ pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     };
     let recent = revisions.all[current..].iter().take_while(is_recent);
     let steps = recent.zip(&revisions.all[current + 1..]);
+    // Whoever rolls one back returns to the nodes that were there before it.
+    let is_step = |of: &Revision<'_>| !revisions.was_rolled_back(of);
+    let steps = steps.filter(|(revision, before)| is_step(revision) && is_step(before));
     let removed = steps.filter_map(|(revision, before)| removed_by(facts, revision, before));
     // The newest one wins a tie.
     removed.min_by_key(|removed| Reverse(removed.nodes.len()))
@@ -61,12 +64,17 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     }
     let name = name_of(facts.daemon_set);
     let is_usable = !matches!(facts.revisions.doubt(before), Some(Doubt::RolledBack | Doubt::Failing(_)));
-    let fix = if revision.is_current && is_usable {
-        Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))
-    } else {
+    let advice = "to give these nodes their pods back, revert what the revision changed";
+    let diff = || name.diff(before.number(), revision.number());
+    let fix = match facts.daemon_set.reverted_by() {
+        Some(writer) => {
+            Fix::new(format!("{advice} where {writer} has it, which writes this DaemonSet back; what that is"), diff())
+        }
+        None if revision.is_current && is_usable => {
+            Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))
+        }
         // A rollback would also revert what later revisions have changed, or roll out a revision that does not work.
-        let advice = "to give these nodes their pods back, revert what the revision changed";
-        Fix::new(advice, name.diff(before.number(), revision.number()))
+        None => Fix::new(advice, diff()),
     };
     Some(RemovedNodes {
         revision: revision.number(),
@@ -105,12 +113,19 @@ mod tests {
     /// Revisions with these pod specs, the last of which is that of the DaemonSet, each rolled out at a time; 15 nodes
     /// in the pool `general`, and 2 in the pool `gpu`.
     fn removed(revisions: &[(&str, Value)]) -> Option<RemovedNodes> {
+        let created = revisions.iter().map(|(time, spec)| (*time, *time, spec.clone()));
+        removed_of(&created.collect::<Vec<_>>())
+    }
+
+    /// The same with revisions that were created at a time, and got their number at another one.
+    fn removed_of(revisions: &[(&str, &str, Value)]) -> Option<RemovedNodes> {
         let mut world = world();
         world.snapshot.controller_revisions.clear();
-        for (number, (time, spec)) in (1_i64..).zip(revisions) {
+        for (number, (created, numbered, spec)) in (1_i64..).zip(revisions) {
             world = world.template(spec.clone()).revision_of_image(&format!("r{number}"), number, "agent:2");
             let revision = world.snapshot.controller_revisions.last_mut().unwrap();
-            revision.metadata.creation_timestamp = serde_json::from_value(json!(time)).unwrap();
+            revision.metadata.creation_timestamp = serde_json::from_value(json!(created)).unwrap();
+            revision.object["metadata"]["managedFields"] = json!([{"operation": "Update", "time": numbered}]);
         }
         let pools = (0..17).map(|number| (number, if number < 15 { "general" } else { "gpu" }));
         let world = pools.fold(world, |world: World, (number, pool)| {
@@ -144,6 +159,20 @@ mod tests {
         assert_eq!(removed(&[(EARLY, pool("gpu")), (NOW, json!({"nodeSelector": null}))]), None);
         assert_eq!(removed(&[(EARLY, pool("general")), (NOW, pool("genral")), (NOW, pool("general"))]), None);
         assert_eq!(removed(&[(NOW, pool("general"))]), None);
+    }
+
+    /// Whoever writes it back would take the rollback back, and a rollback has removed nothing.
+    #[test]
+    fn a_rollback_is_neither_blamed_nor_suggested_where_it_cannot_last() {
+        let all = || json!({"nodeSelector": null});
+        let back = [
+            ("2026-01-01T00:00:00Z", EARLY, json!({"nodeSelector": {"pool": "x"}})),
+            (NOW, NOW, all()),
+            (EARLY, NOW, pool("gpu")),
+        ];
+        assert_eq!(removed_of(&back), None);
+        // Nothing was rolled back.
+        assert!(removed_of(&[(EARLY, EARLY, all()), (NOW, NOW, pool("gpu"))]).is_some());
     }
 
     #[test]

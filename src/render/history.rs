@@ -42,7 +42,7 @@ fn answer(report: &HistoryReport) -> String {
     };
     let text = format!("{name}: revision {} is current", current.revision);
     let pods = |row: &RevisionRow| row.pods.map_or(0, |pods| pods.total);
-    let all: usize = report.revisions.iter().map(pods).sum();
+    let all: usize = report.revisions.iter().map(pods).chain(report.other_pods).sum();
     if current.pods.is_none() {
         return text;
     }

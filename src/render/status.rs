@@ -474,9 +474,10 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
     let leaked = match hold.leaked {
         0 if hold.unverified => "; whether the command of its --verify has passed is not known".to_owned(),
         0 => String::new(),
-        // Why is not in the cluster: pods are new, nodes went down, or the template is one that they had.
+        // Which it is, is not in the cluster: pods are new, nodes went down, or the template is one that they had.
         nodes if hold.partition.is_some() => {
-            format!("; {} the current revision", count_and(nodes, "more node", ["runs", "run"]))
+            let left = if nodes == 1 { "pod is" } else { "pods are" };
+            format!("; {nodes} fewer {left} left, because other nodes were updated or are gone")
         }
         1 => "; 1 more node was updated because its pod is new".to_owned(),
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),

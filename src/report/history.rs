@@ -21,6 +21,8 @@ pub struct HistoryReport {
     pub skipped: Vec<SkippedRevision>,
     /// The revisions, the newest first.
     pub revisions: Vec<RevisionRow>,
+    /// How many pods are of revisions that are no longer retained; absent if that is not known.
+    pub other_pods: Option<usize>,
 }
 
 impl super::Report for HistoryReport {

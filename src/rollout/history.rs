@@ -11,6 +11,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Address, NoTemplate, Revision, Revisions, name_of};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::{ANNOTATIONS, Hold};
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -32,7 +33,8 @@ pub fn histories(snapshot: &Snapshot) -> Vec<HistoryReport> {
 /// Returns the history of one DaemonSet.
 pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport {
     let daemon_set = revisions.daemon_set;
-    let knows_pods = snapshot.gap(Kind::Pods, &daemon_set.metadata.namespace).is_none();
+    let is_read = |kind: Kind| snapshot.gap(kind, &daemon_set.metadata.namespace).is_none();
+    let (knows_pods, knows_revisions) = (is_read(Kind::Pods), is_read(Kind::ControllerRevisions));
     let rows: Vec<RevisionRow> = revisions
         .all
         .iter()
@@ -46,6 +48,7 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
         notes: notes(revisions, knows_pods, snapshot).into_iter().chain(renumbered(&rows)).collect(),
         skipped: revisions.skipped.clone(),
         revisions: rows,
+        other_pods: (knows_pods && knows_revisions).then_some(revisions.other_pods),
     }
 }
 
@@ -228,12 +231,18 @@ pub fn manifest_with(daemon_set: &DaemonSet, template: &Template) -> Value {
     }
     // The API server and kubectl write these; they describe the live template.
     let mut annotations = daemon_set.annotations.clone();
-    annotations.retain(|key, _| key != TEMPLATE_GENERATION_ANNOTATION && key != LAST_APPLIED_ANNOTATION);
+    let is_of_hold = |key: &String| ANNOTATIONS.contains(&key.as_str());
+    annotations
+        .retain(|key, _| key != TEMPLATE_GENERATION_ANNOTATION && key != LAST_APPLIED_ANNOTATION && !is_of_hold(key));
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
     let mut spec = daemon_set.object.get("spec").cloned().unwrap_or_else(|| json!({}));
     spec["template"] = template.value().clone();
+    // Whoever applies it later must not begin the hold again.
+    if let Some(hold) = Hold::of(daemon_set) {
+        spec["updateStrategy"] = hold.original;
+    }
     json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
 }
 

@@ -98,7 +98,11 @@ impl Acceptances {
             // No node should run it, and there is none that it may have taken down.
             || missing().next().is_none() && !situation.nodes.iter().any(is_excluded_by_its_state);
         let (by_annotation, invalid) = (self.by_annotation, self.invalid.clone());
-        let complete = verdict.knows_what_is_missing() && not_accepted.is_empty() && runs_somewhere;
+        // Pods that run another template are not missing, and nobody has accepted them.
+        let complete = verdict.knows_what_is_missing()
+            && not_accepted.is_empty()
+            && runs_somewhere
+            && situation.counted_by_generation().is_empty();
         Some(Accepted { by_annotation, invalid, by, not_accepted, may_still_start, complete })
     }
 }

@@ -12,7 +12,7 @@ use crate::report::list::Status;
 use crate::report::reason::ReasonCode as R;
 use crate::report::rollout_status::Verdict;
 use crate::rollout::fleet::fleet;
-use crate::rollout::status::rollout_status;
+use crate::rollout::status::{Question, answer, rollout_status};
 
 fn with_stale_lease(mut world: World) -> World {
     let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
@@ -170,6 +170,11 @@ fn pods_of_another_template_are_not_complete_in_any_report() {
         assert_eq!(status.verdict == Verdict::Degraded, is_odd, "{situation}");
         assert_eq!(row.status == Status::Degraded, is_odd, "{situation}");
         assert_eq!(status.counts_as_complete(), !is_odd && situation.starts_with("all"), "{situation}");
+        // None of them is missing, and so none is accepted.
+        let accept = ["node=10%".parse().unwrap()];
+        let accepting = Question { accept: &accept, ..Question::default() };
+        let accepted = answer(&snapshot, &accepting).daemon_sets.remove(0);
+        assert_eq!(accepted.counts_as_complete(), !is_odd && situation.starts_with("all"), "{situation}");
         if let Some(concern) = found {
             assert!(concern.message.starts_with(message), "{situation}: {}", concern.message);
         }

@@ -47,7 +47,7 @@ pub(super) fn is_unverified(situation: &Situation<'_>, hold: &Hold) -> bool {
 fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
     match hold.partition {
         Some(partition) => kept(partition, situation.eligible().count())
-            .saturating_sub(situation.eligible().filter(|node| node.old.is_some()).count()),
+            .saturating_sub(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
         // Pods created after the end of a rollout have the same template as all others.
         None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {

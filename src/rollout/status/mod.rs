@@ -144,8 +144,7 @@ fn status<'a>(
         revision: revision(&situation, &outdated),
         requested: requested.map(|number| {
             let is_current = situation.current.known().is_some_and(|revision| revision.revision == number);
-            let namespace = &daemon_set.metadata.namespace;
-            let current = index.knows(Kind::ControllerRevisions, namespace).then_some(is_current);
+            let current = (!matches!(situation.current, Current::Unread)).then_some(is_current);
             RequestedRevision { number, current }
         }),
         matches_manifest: templates

@@ -49,7 +49,7 @@ use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
-use crate::rollout::partition::staging::{Staging, unfinished_rollback};
+use crate::rollout::partition::staging::{Staging, begins, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::{Continued, way_out};
@@ -75,6 +75,8 @@ struct Order<'a> {
     doubts: Vec<Warning>,
     /// How long the controller may take at the beginning; `None` as long as progress may.
     patience: Option<Duration>,
+    /// The generation with which a rollout may begin; `None` for any.
+    if_generation: Option<i64>,
     /// The stage before, if there are several.
     earlier: Option<&'a Passed>,
     /// The other DaemonSets before the first of several stages, if they can be read.
@@ -119,7 +121,7 @@ impl Passed {
 impl RunCommand for PartitionArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let (named, request) = self.resolve(io)?;
-        let PartitionArgs { filename, yes, progress, output, as_job, .. } = self;
+        let PartitionArgs { filename, yes, progress, output, as_job, if_generation, .. } = self;
         // What is printed changes nothing.
         let dry_run = self.dry_run == DryRun::Client || as_job.is_some();
         if !dry_run {
@@ -140,6 +142,8 @@ impl RunCommand for PartitionArgs {
             plan(&before, &request, None)
                 .map_err(|refusal| refusal::partition(&before.revisions, &request, refusal))?;
             let command = Continued::of_request(&name, &request).whole_again(&request, None).unwrap_or_default();
+            // What it has rolled back when it is started again must not be rolled out once more.
+            let command = command.flag("--if-generation", daemon_set.metadata.generation.to_string());
             let words = command.words().unwrap_or_default();
             let rollout = (&name, daemon_set.metadata.generation, snapshot.nodes.len());
             yaml::write(&job(rollout, words.get(1..).unwrap_or_default(), &image, request.evict), out)?;
@@ -162,6 +166,7 @@ impl RunCommand for PartitionArgs {
             is_text,
             doubts: Vec::new(),
             patience: None,
+            if_generation,
             earlier: None,
             fleet: None,
             session,
@@ -206,11 +211,12 @@ pub(super) async fn replace_pods(
         is_text: settings.output.is_none(),
         doubts,
         patience: settings.given_time_limit(),
+        if_generation: None,
         earlier: None,
         fleet: None,
         session,
     };
-    Ok(order.stage(request, Some(snapshot), None, io, out).await?.0)
+    Ok(Box::pin(order.stage(request, Some(snapshot), None, io, out)).await?.0)
 }
 
 impl Order<'_> {
@@ -224,7 +230,19 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(Exit, Option<Passed>), Failure> {
-        let Order { named, dry_run, yes, progress, is_text, ref doubts, patience, earlier, fleet, session } = *self;
+        let Order {
+            named,
+            dry_run,
+            yes,
+            progress,
+            is_text,
+            ref doubts,
+            patience,
+            if_generation,
+            earlier,
+            fleet,
+            session,
+        } = *self;
         let view = &session.view;
         let mut snapshot = match (read, earlier) {
             (Some(snapshot), _) => snapshot,
@@ -257,15 +275,18 @@ impl Order<'_> {
             check_label(&snapshot, label, io)?;
         }
         // Its client may have died on the way back: what has failed must not be rolled out again.
-        if let (true, None) = (request.staging.is_some() && request.rolls_back, earlier)
+        if let (true, None) = (request.rolls_back, earlier)
             && let daemon_set = only_one(&snapshot, &named.name)?
             && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
-            writeln!(io.err, "a gate had failed before; going on to roll back to revision {number}")?;
+            writeln!(io.err, "a rollback to revision {number} has begun; going on with it")?;
             let (undo, name) = (way_back(&request, number, daemon_set), name_of(daemon_set));
             let ended = Box::pin(self.take_back(undo, snapshot, io, out)).await;
             let exit = if dry_run { Exit::Success } else { Exit::No };
             return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
+        }
+        if let Some(generation) = if_generation.filter(|_| earlier.is_none()) {
+            check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request.template)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan =
@@ -282,7 +303,9 @@ impl Order<'_> {
         let mut stored = None;
         if !dry_run {
             let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
-            let (began, tried) = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io).await?;
+            let interrupt = io.interrupt.clone();
+            let trial = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io);
+            let (began, tried) = interrupt.unless_requested(trial).await.ok_or_else(interrupted)??;
             stored = tried.filter(|stored| !stored.same_meaning(&planned.stage.template));
             // Nothing would change.
             if stored.as_ref().is_some_and(|stored| stored.same_meaning(&daemon_set.template())) {
@@ -299,7 +322,9 @@ impl Order<'_> {
         let of_template = trial_of(&snapshot, daemon_set, hash, template);
         let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
         let trials = of_template.into_iter().chain(of_current);
-        let asked = session.ask_before_change(trials, io).await?;
+        let interrupt = io.interrupt.clone();
+        let asked =
+            interrupt.unless_requested(session.ask_before_change(trials, io)).await.ok_or_else(interrupted)??;
         if !asked.is_empty() {
             snapshot.admissions.extend(asked);
             (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
@@ -357,7 +382,9 @@ impl Order<'_> {
             confirm(risks_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
         if !is_advanced && !stage.nodes.is_empty() {
-            self.check_permission(&report.daemon_set.namespace, request.evict, io).await?;
+            let interrupt = io.interrupt.clone();
+            let may = self.check_permission(&report.daemon_set.namespace, request.evict, io);
+            interrupt.unless_requested(may).await.ok_or_else(interrupted)??;
         }
         let display = if is_text { progress.display(None, session, io)? } else { Display::None };
         let progress = StageProgress::new(display);
@@ -540,8 +567,8 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let order = Order { yes: true, doubts: Vec::new(), earlier: None, fleet: None, ..*self };
-        order.stage(undo, Some(snapshot), None, io, out).await.map(drop)
+        let order = Order { yes: true, doubts: Vec::new(), if_generation: None, earlier: None, fleet: None, ..*self };
+        Box::pin(order.stage(undo, Some(snapshot), None, io, out)).await.map(drop)
     }
 }
 
@@ -565,6 +592,27 @@ fn not_begun(failure: Failure) -> Failure {
         }
         failure => failure,
     }
+}
+
+/// Fails if a rollout would begin for a DaemonSet that was changed since it had the generation that was given. One that was begun, or that
+/// is done, is none.
+fn check_generation(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    generation: i64,
+    wanted: &NewTemplate,
+) -> Result<(), CommandError> {
+    let present = daemon_set.metadata.generation;
+    if present == generation || !begins(&Revisions::of(daemon_set, snapshot), wanted) {
+        return Ok(());
+    }
+    let name = name_of(daemon_set);
+    let message = format!(
+        "{} was changed since (generation {present} instead of {generation}), so the rollout is not begun",
+        name.title()
+    );
+    let error = CommandError { exit: Exit::No, ..CommandError::new(message) }.unchanged();
+    Err(error.hint(Fix::new("to see what has changed", name.command(Subcommand::History))))
 }
 
 /// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason and that may pass, one of

@@ -95,6 +95,12 @@ pub struct PartitionArgs {
     /// entry point.
     #[arg(long, value_name = "IMAGE", requires = "stages", conflicts_with_all = ["filename", "to_revision", "verify", "output"])]
     pub(super) as_job: Option<String>,
+    /// Begin only if metadata.generation is N.
+    ///
+    /// So that a command that is repeated does not roll out again what was taken back meanwhile, which ends with 3. While the DaemonSet has
+    /// the new template, and on the way back of --on-failure undo, it continues. The command of --as-job has it.
+    #[arg(long, value_name = "N", conflicts_with = "as_job", hide_short_help = true)]
+    pub(super) if_generation: Option<i64>,
     #[command(flatten)]
     gates: GateArgs,
     /// Begin although more pods become unavailable.

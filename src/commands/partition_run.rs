@@ -22,11 +22,12 @@ use crate::error::{CommandError, Exit};
 use crate::facts::controller::Controller;
 use crate::facts::index::Index;
 use crate::facts::revisions::Revisions;
+use crate::facts::short_lists::short_lists;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::hold::{RUN_ANNOTATION, STOPPED};
 use crate::model::int_or_percent::int;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::plan::{Plan, PodRef, SpecFields, StrategyType};
 use crate::render;
@@ -206,7 +207,8 @@ impl<'a> Run<'a> {
     /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
     /// the rollout meanwhile, so that the strategy was restored.
     pub(super) async fn lost_after_look(&mut self, loss: Loss, watch: &mut Watch<'a>, io: &mut Io<'_>) -> Failure {
-        if loss != Loss::StrategyPutBack || !matches!(self.read_again(watch, io).await, Ok(None)) {
+        let may_be_finished = matches!(loss, Loss::StrategyPutBack | Loss::AnnotationsRemoved { is_held: false });
+        if !may_be_finished || !matches!(self.read_again(watch, io).await, Ok(None)) {
             return self.lost(loss);
         }
         let snapshot = watch.last_snapshot();
@@ -337,6 +339,7 @@ impl<'a> Run<'a> {
                 let stale = || CommandError::new(format!("the change was applied, but {}", older().message));
                 let error = match is_older {
                     true => CommandError { exit: Exit::NotObserved, ..stale() },
+                    false if self.lacks_what_status_counts(watch.last_snapshot()) => short(),
                     false => not_observed(Controller::of(self.before), None),
                 };
                 return Err(error.hint(self.repeat()).into());
@@ -347,6 +350,13 @@ impl<'a> Run<'a> {
             };
             self.wait(Some(what), watch, looked, io, out).await?;
         }
+    }
+
+    /// Returns whether lists lack what the status counts, other than pods that the controller may not have replaced yet.
+    fn lacks_what_status_counts(&self, snapshot: &Snapshot) -> bool {
+        let has_pod = |node: &String| snapshot.pods.iter().any(|pod| pod.spec.node_name == *node);
+        let awaits_pods = !self.stage.replaced_at.keys().all(has_pod);
+        short_lists(snapshot).iter().any(|gap| gap.kind != Kind::Pods || !awaits_pods)
     }
 
     /// Says what is waited for, shows how far the stage is, and waits until it is time to look again.
@@ -393,6 +403,7 @@ impl<'a> Run<'a> {
         let mut has_begun = false;
         let mut soaks_until = None;
         let mut stale_since = None;
+        let mut short_since = None;
         let mut is_failing = false;
         let mut excused = SignedDuration::ZERO;
         let mut is_refused_again = false;
@@ -424,13 +435,27 @@ impl<'a> Run<'a> {
             let Look { step, counts } = next_instruction(&snapshot, &self.stage);
             // That it was deleted, or is another one, is what a watch may be wrong about, too.
             let is_gone = |loss: Loss| matches!(loss, Loss::Deleted | Loss::Recreated);
+            // It ends for nothing that incomplete lists show, however often they are read.
+            if is_read_again
+                && matches!(step, Instruction::Stop(_) | Instruction::Done(_))
+                && self.lacks_what_status_counts(&snapshot)
+            {
+                if time.duration_since(*short_since.get_or_insert(time)) >= self.stage.gates.progress_deadline {
+                    return Err(self.unread(short()).into());
+                }
+                is_read_again = false;
+                self.progress.wait_for(Some(format!("waiting: {}", short().message)), self.view, out)?;
+                self.progress.draw(&self.report, watch, io)?;
+                self.pause(io, PAUSE).await?;
+                continue;
+            }
             let is_confirmed = match &step {
                 Instruction::Stop(_) | Instruction::Done(_) => true,
                 Instruction::Lost(loss) => is_gone(*loss),
                 _ => false,
             };
             if !is_confirmed {
-                (is_read_again, unread) = (false, None);
+                (is_read_again, unread, short_since) = (false, None, None);
             }
             // Pods are replaced, and the strategy is restored, only if what is known is up to date.
             let step = match step {
@@ -759,6 +784,11 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
+}
+
+/// Builds the error for lists that stay shorter than the status.
+fn short() -> CommandError {
+    CommandError { exit: Exit::NotObserved, ..CommandError::new("fewer objects were listed than the status counts") }
 }
 
 /// Waits until a watch has nothing new for a moment.

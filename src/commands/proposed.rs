@@ -78,10 +78,11 @@ async fn dry_run(
     io: &mut Io<'_>,
 ) -> Result<Option<DaemonSet>, Failure> {
     let Source::Live(live) = &session.source else { return Ok(None) };
-    match show_progress(live.preview(manifest, before, how), &session.progress, io).await {
+    match show_progress(Box::pin(live.preview(manifest, before, how)), &session.progress, io).await {
         Ok(object) => {
             let stored = manifest.daemon_set(object)?;
-            match show_progress(is_carried_out(live, before, &stored), &session.progress, io).await {
+            let asked = Box::pin(is_carried_out(live, before, &stored));
+            match show_progress(asked, &session.progress, io).await {
                 true => Err(not_dry(&name_of(&stored)).into()),
                 false => Ok(Some(stored)),
             }

@@ -178,11 +178,11 @@ fn no_target(revisions: &Revisions<'_>, none: NoTarget) -> CommandError {
                        spec.revisionHistoryLimit";
             if is_gone { error.hint(why) } else { error }
         }
-        NoTarget::Unread => {
-            CommandError::new(format!("which revision of {name} works is not known: not all of them could be read"))
-                .hint(existing(revisions))
-                .hint("to roll back to one of these, add --to-revision and its number")
-        }
+        NoTarget::Unread => CommandError::new(format!(
+            "which revision of {name} works is not known: not all of them were read, or one was deleted"
+        ))
+        .hint(existing(revisions))
+        .hint("to roll back to one of these, add --to-revision and its number"),
         NoTarget::OnlyLeft(number) => CommandError::new(format!(
             "every other revision of {name} was rolled back before, such as revision {number}"
         ))

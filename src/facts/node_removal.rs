@@ -47,6 +47,13 @@ pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {
     taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at())
 }
 
+/// Returns whether a node was already being removed at a time, as far as that is known.
+pub fn is_leaving(node: &Node, at: Timestamp) -> bool {
+    let mut taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
+    taints.any(|taint| began_at(node, taint).is_none_or(|began| began <= at))
+        || node.metadata.deleted_at().is_some_and(|began| began <= at)
+}
+
 /// Returns whether a removal has been taking too long.
 pub fn is_stuck(began: Timestamp, now: Timestamp) -> bool {
     seconds_between(began, now) > STUCK

@@ -258,6 +258,12 @@ async fn apply_patch<S: Server>(
                 Reread::Change | Reread::ChangeWithout(_) if is_dry_run => {
                     return Application::Refused(StepRefusal::NotApplied(error));
                 }
+                // Of a patch that was refused, nothing dropped a part: somebody else has written the rest.
+                Reread::ChangeWithout(Kept::Annotation(_)) => {
+                    let by = concurrent_edit::managers(&before.object, &now.object);
+                    let changes = changes(&before.object, &now.object);
+                    return Application::Refused(StepRefusal::Changed { by, changes });
+                }
                 found => return conclude(server, &patch, before, found, now, error).await,
             },
             Err(error) if is_dry_run => return Application::Refused(StepRefusal::ByServer(error)),

@@ -120,6 +120,47 @@ fn a_stage_is_not_stopped_because_a_list_fails_once() {
     assert!(failures.load(Ordering::SeqCst) > 1 && !cluster.is_suspended());
 }
 
+/// The strategy must not be restored for what the rest of a list may show, nor the controller be blamed for it.
+#[test]
+fn a_stage_does_not_end_for_lists_that_lack_what_the_status_counts() {
+    let check = |lacking: &'static [&str]| {
+        let (cluster, is_begun) = (Cluster::new(), AtomicBool::new(false));
+        cluster.edit(|object| {
+            let counts = ["desired", "current", "updated"].map(|count| format!("{count}NumberScheduled"));
+            let counts = counts.into_iter().chain(["numberReady".to_owned(), "numberAvailable".to_owned()]);
+            counts.for_each(|count| object["status"][count] = 2.into());
+        });
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| {
+                let begins = if lacking == ["/controllerrevisions"] { "PATCH" } else { "DELETE" };
+                is_begun.fetch_or(asked.method == begins && !asked.target.contains("dryRun"), Ordering::SeqCst);
+                let is_list = asked.method == "GET" && !asked.target.contains("watch=true");
+                let mut reply = cluster.answer(asked);
+                if is_list && is_begun.load(Ordering::SeqCst) && lacking.iter().any(|end| asked.path().ends_with(end)) {
+                    let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                    let items = list["items"].as_array_mut().unwrap();
+                    match lacking {
+                        ["/controllerrevisions"] => drop(items.pop()),
+                        _ => items.retain(|item| !item.to_string().contains("\"n2\"")),
+                    }
+                    reply.body = list.to_string().into_bytes();
+                }
+                reply
+            }
+        });
+        let ended = run(&server, UPDATE);
+        assert_eq!(ended.code, Some(6), "{lacking:?} {} {}", ended.out, ended.err);
+        assert!(ended.err.contains("fewer objects were listed than the status counts"), "{lacking:?} {}", ended.err);
+        assert!(ended.err.contains("to continue: kubectl ds partition") && cluster.is_suspended(), "{}", ended.err);
+    };
+    thread::scope(|scope| {
+        for lacking in [&["/nodes", "/pods"][..], &["/pods"], &["/controllerrevisions"]] {
+            scope.spawn(move || check(lacking));
+        }
+    });
+}
+
 /// Revisions are numbered anew as they become current, so that a second `undo` would go back to the bad one.
 #[test]
 fn an_undo_that_ends_early_is_not_to_be_repeated() {
@@ -370,7 +411,7 @@ fn a_preview_that_was_carried_out_is_told() {
             Reply::of(200, JSON, object.to_string())
         });
         let ended = run(&server, &["preview", "agent", "--if", "image agent=agent:2"]);
-        let is_told = ended.err.contains("the dry run of DaemonSet team/agent was carried out");
+        let is_told = ended.err.contains("the dry run of team/agent was carried out");
         assert_eq!(
             (ended.code == Some(7), is_told),
             (is_carried_out, is_carried_out),

@@ -243,6 +243,7 @@ impl Cluster {
             ("POST", _) => Reply::of(201, JSON, asked.body.clone()),
             (_, "/login") => Reply::of(200, "text/html", "<html>Sign in</html>"),
             (_, path) if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, state.object.to_string()),
+            ("GET", path) if path.contains("/daemonsets/") => absent(path),
             (_, "/apis") => api_groups(&[]),
             (_, path) if path.ends_with("/daemonsets") => json_list(path, &[state.object.clone()]),
             (_, path) if path.ends_with("/controllerrevisions") => json_list(path, &state.revisions()),

@@ -65,7 +65,7 @@ fn a_stage_ends_with_the_daemon_set() {
     });
     let ended = end(rollout(&server, &["--image=agent=agent:2", "--soak=30s"]), None);
     assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
-    assert!(ended.err.contains("DaemonSet team/agent was deleted"), "{}", ended.err);
+    assert!(ended.err.contains("team/agent was deleted"), "{}", ended.err);
     assert!(["to continue", "resume", "undo"].iter().all(|way| !ended.err.contains(way)), "{}", ended.err);
     assert_eq!(deletions(&server), 1);
 }
@@ -308,7 +308,7 @@ fn a_rollback_that_was_not_completed_has_a_code_of_its_own_and_is_continued() {
             _ => answer(asked),
         }
     });
-    let arguments = ["--image=agent=agent:2", "--on-failure=undo"];
+    let arguments = ["--image=agent=agent:2", "--on-failure=undo", "--if-generation=1"];
     for (is_repaired, code) in [(false, 6), (false, 6), (true, 3)] {
         refuses.store(!is_repaired, Ordering::SeqCst);
         let ended = end(rollout(&server, &arguments), None);
@@ -317,6 +317,15 @@ fn a_rollback_that_was_not_completed_has_a_code_of_its_own_and_is_continued() {
     }
     let object: Value = serde_json::from_slice(&cluster.object()).unwrap();
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
+    // A client that was ended right after that does not begin again.
+    let ended = end(rollout(&server, &arguments), None);
+    assert!(
+        ended.code == Some(3) && ended.err.contains("was changed since (generation"),
+        "{} {}",
+        ended.out,
+        ended.err
+    );
+    assert_eq!(serde_json::from_slice::<Value>(&cluster.object()).unwrap(), object);
 }
 
 /// Whoever stops a rollback would otherwise have to stop it again and again.

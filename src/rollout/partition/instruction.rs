@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
+use super::{Stage, StageGates, allowed, is_skipped, kept, older_pods, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::facts::node_removal::is_leaving;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, RUN_ANNOTATION, StageFlags};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -69,6 +70,8 @@ pub(crate) enum Waiting {
     Soak(Timestamp),
     /// A pod of an older revision is on this node, which is not in the list of nodes: it was deleted, or the list lacks it.
     Node(String),
+    /// None of the nodes of the stage was updated, because these are not ready.
+    NotReady(Vec<String>),
 }
 
 impl Waiting {
@@ -79,6 +82,7 @@ impl Waiting {
             Waiting::Server | Waiting::Pods(_) => None,
             Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", used_up(nodes, *allowed))),
             Waiting::Node(node) => Some(format!("waiting: {}", unlisted(node))),
+            Waiting::NotReady(nodes) => Some(format!("waiting: {}", not_ready(nodes))),
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -220,6 +224,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         keep,
         nodes: Vec::new(),
         is_chosen: false,
+        stay: Default::default(),
         empty: Vec::new(),
         max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
         excused: Default::default(),
@@ -231,7 +236,7 @@ fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &Stag
         deleted: Default::default(),
         replaced_at: Default::default(),
         verified: Default::default(),
-        spared: Default::default(),
+        spared: older_pods(situation),
         last_progress: situation.now(),
         soaks_from: None,
     };
@@ -406,12 +411,10 @@ impl<'v, 'a> StageView<'v, 'a> {
             self.is_in_flight(node) && !self.is_lost(node) && !self.is_broken(node) && !self.is_down(node)
         };
         let in_flight = self.situation.eligible().filter(is_in_flight).count();
-        let quota = self
-            .situation
-            .eligible()
-            .filter(|node| self.is_old(node))
-            .count()
-            .saturating_sub(kept(stage.keep, desired));
+        let old = self.situation.eligible().filter(|node| self.is_old(node));
+        let is_gone = |name: &&String| self.situation.node(name).is_none_or(|node| !node.eligible);
+        let gone = stage.stay.iter().filter(is_gone).count();
+        let quota = old.count().saturating_sub(kept(stage.keep, desired).saturating_sub(gone));
         let of_stage = || stage.nodes.iter().chain(&stage.empty);
         let waiting: Vec<&RolloutNode<'_>> =
             of_stage().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
@@ -454,14 +457,26 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|end| *end > now)
         {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
-            None => match self.unlisted_node() {
+            None => match self.is_left() {
                 None => Instruction::Done(Vec::new()),
-                Some(node) if now.duration_since(stage.last_progress) < stage.gates.progress_deadline => {
-                    Instruction::Wait(Waiting::Node(node.to_owned()))
+                Some(waiting) if now.duration_since(stage.last_progress) < stage.gates.progress_deadline => {
+                    Instruction::Wait(waiting)
                 }
-                Some(node) => Instruction::Stop(vec![self.late_after(&unlisted(node))]),
+                Some(Waiting::Node(node)) => Instruction::Stop(vec![self.late_after(&unlisted(&node))]),
+                Some(_) => Instruction::Stop(vec![self.late_after(&not_ready(&stage.nodes))]),
             },
         }
+    }
+
+    /// Returns what is left to wait for although no pod can be replaced now.
+    fn is_left(&self) -> Option<Waiting> {
+        let down =
+            |node: &&RolloutNode<'_>| node.eligible && self.is_old(node) && !node.is_ready() && !is_skipped(node);
+        let of_stage = || self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
+        let nodes: Vec<String> = of_stage().filter(down).map(|node| node.name.to_owned()).collect();
+        let is_shown = || of_stage().any(|node| node.updated.is_some());
+        let unlisted = || Some(Waiting::Node(self.unlisted_node()?.to_owned()));
+        if nodes.is_empty() || is_shown() { unlisted() } else { Some(Waiting::NotReady(nodes)) }
     }
 
     /// Returns a node that is not in the list, and has a pod of an older revision. Of a node that was deleted, the pods are deleted soon
@@ -605,6 +620,9 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn lost_after_update(&self, node: &RolloutNode<'_>) -> Option<i64> {
         let object = node.object?;
         let changed = object.not_ready()?.last_transition_time.get()?;
+        if is_leaving(object, changed) {
+            return None;
+        }
         // A node that has just joined is not ready yet.
         let joined = object.metadata.creation_timestamp.get();
         let has_been_ready = joined.is_none_or(|joined| changed.duration_since(joined) > GRACE);
@@ -669,6 +687,10 @@ impl<'v, 'a> StageView<'v, 'a> {
 
 fn unlisted(node: &str) -> String {
     format!("{node} has a pod of an older revision, and is not in the list of nodes")
+}
+
+fn not_ready(nodes: &[String]) -> String {
+    format!("no node of the stage was updated: {} not ready", are(nodes))
 }
 
 fn are(nodes: &[String]) -> String {

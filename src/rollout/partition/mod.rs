@@ -27,6 +27,7 @@ use super::situation::{RolloutNode, Situation};
 use crate::facts::index::Index;
 use crate::model::hold::StageFlags;
 use crate::model::int_or_percent::{IntOrPercent, int};
+use crate::model::metadata::POD_TEMPLATE_GENERATION_LABEL;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
@@ -50,8 +51,11 @@ pub(crate) struct Stage {
     pub(crate) nodes: Vec<String>,
     /// Whether they were chosen by name or by labels.
     pub(crate) is_chosen: bool,
-    /// The nodes without a pod of an older revision when a stage was planned that keeps none: what the controller creates there, or
-    /// another client replaces, before the new template is written is of an older revision, and is replaced, too.
+    /// The other nodes with a pod of an older revision, if a number of nodes is to be updated: one of them that is gone does not stand for a
+    /// node of the stage.
+    pub(crate) stay: BTreeSet<String>,
+    /// The nodes that could not be updated when a stage was planned that keeps none: what the controller creates there, or another client
+    /// replaces, before the new template is written is of an older revision, and nodes that were down or not eligible may come back.
     pub(crate) empty: Vec<String>,
     /// How many nodes may be without an available pod.
     pub(crate) max_unavailable: IntOrPercent,
@@ -125,6 +129,15 @@ fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
     let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
     let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     Some((old.metadata.uid.clone(), since))
+}
+
+/// Returns the UIDs of the pods of the current template that ran before it was last written: whoever rolls that out, they are no result.
+fn older_pods(situation: &Situation<'_>) -> BTreeSet<String> {
+    let Some(written) = situation.daemon_set.template_generation() else { return BTreeSet::new() };
+    let generation = |pod: &Pod| pod.metadata.labels.get(POD_TEMPLATE_GENERATION_LABEL)?.parse::<i64>().ok();
+    let updated = situation.eligible().filter_map(|node| node.updated);
+    let older = updated.filter(|pod| generation(pod).is_some_and(|generation| generation < written));
+    older.map(|pod| pod.metadata.uid.clone()).collect()
 }
 
 /// Returns the ready nodes whose pod of an older revision is not available.

@@ -381,6 +381,8 @@ impl Client {
         let (unavailable, old, desired) = (model.unavailable(), model.old(), model.nodes.len());
         let has_faults = model.faults.node_lost + model.faults.old_unready + model.faults.pod_deleted > 0
             || model.faults.node_deleted + model.faults.node_added > 0;
+        let is_gone = |name: &&String| model.nodes.iter().all(|node| node.name != **name);
+        let gone = self.stage.stay.iter().filter(is_gone).count();
         let Some(target) = model.nodes.iter_mut().find(|other| other.name == node) else { return Ok((None, false)) };
         let found = target.pods.iter_mut().find(|other| format!("{}-uid", other.name) == pod.uid);
         let Some(found) = found.filter(|found| found.gone_at.is_none()) else {
@@ -389,7 +391,7 @@ impl Client {
             return Ok((None, true));
         };
         prop_assert_eq!(found.hash, OLD, "an updated pod: {}", &pod.name);
-        let keep = kept(self.stage.keep, desired);
+        let keep = kept(self.stage.keep, desired).saturating_sub(gone);
         let is_available = found.ready_since.is_some();
         if !(has_faults && lag > 0) {
             prop_assert!(old > keep, "{old} old pods, {keep} are kept");

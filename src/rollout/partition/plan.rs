@@ -8,7 +8,7 @@ use super::instruction::gates_stop;
 use super::order::order;
 use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
-use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
+use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, older_pods, outage};
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::difference::object::changes;
@@ -280,8 +280,7 @@ pub(crate) fn plan(
     let desired = situation.eligible().count();
     let old = situation.eligible().filter(|node| node.old.is_some()).count();
     // Nodes that are down are not eligible: with nothing to hold, the controller would roll it out once they are back.
-    let is_none = desired == 0 && before.eligible().next().is_none();
-    if is_none && daemon_set.flavor() == Flavor::Apps && !request.is_undo() && !request.force {
+    if desired == 0 && daemon_set.flavor() == Flavor::Apps && !request.is_undo() && !request.force {
         let with_pods = before.nodes.iter().filter(|node| node.old.or(node.updated).is_some());
         return Err(StageRefusal::NoNodes { with_pods: with_pods.map(|node| node.name.to_owned()).collect() });
     }
@@ -336,7 +335,9 @@ pub(crate) fn plan(
         NewTemplate::Live => hold.as_ref().and_then(|hold| hold.flags.as_ref()?.restarted_at.clone()),
         NewTemplate::Images(_) | NewTemplate::Revision(_) | NewTemplate::Manifest(_) => None,
     };
-    let template_generation = daemon_set.template_generation().map(|present| present + i64::from(template.is_some()));
+    let live = daemon_set.template();
+    let is_changed = new_template.is_some_and(|template| !template.same_meaning(&live));
+    let template_generation = daemon_set.template_generation().map(|present| present + i64::from(is_changed));
     let mut flags = StageFlags { replaced_revision, template_generation, restarted_at, ..request.flags(snapshot.now) };
     // Whoever pauses it has looked at what is broken.
     let goes_on = begun.filter(|_| daemon_set.annotations.contains_key(RUN_ANNOTATION));
@@ -398,15 +399,17 @@ pub(crate) fn plan(
     warnings.extend(other_run(before, request));
     let names_none = request.template == NewTemplate::Live;
     warnings.extend(change_warnings::another_template(before).filter(|_| names_none));
-    if !nodes.is_empty() || is_advanced {
+    // The controller replaces those pods once the strategy is restored.
+    let includes_ineligible = kept(keep, desired) == 0 && !is_on_delete;
+    let is_left_out = |node: &RolloutNode<'_>| includes_ineligible && !node.eligible && node.old.is_some();
+    if !nodes.is_empty() || is_advanced || situation.nodes.iter().any(is_left_out) {
         let replacement = Replacement {
             after: situation.daemon_set,
             hash: situation.current_hash().unwrap_or_default(),
             // What a restart writes changes nothing about the new pods.
             is_same_template: new_template.is_none() || matches!(request.template, NewTemplate::Restart(_)),
             by_controller: is_advanced,
-            // The controller replaces those pods once the strategy is restored.
-            includes_ineligible: kept(keep, desired) == 0 && !is_on_delete,
+            includes_ineligible,
             most: nodes.len(),
         };
         let found = replacement_warnings(before, &replacement);
@@ -434,13 +437,22 @@ pub(crate) fn plan(
     let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
-    let spared = present.map(|pod| pod.metadata.uid.clone()).collect();
+    let spared = present.map(|pod| pod.metadata.uid.clone()).chain(older_pods(situation)).collect();
     let not_counted = int(situation.eligible().filter(is_excused).count());
     // What the controller creates there, or another client replaces, before the template is written is of an older revision.
     let is_for_some = is_chosen || is_on_delete && request.is_undo();
     let may_become_old =
         |node: &RolloutNode<'_>| node.old.is_none() && (node.updated.is_none() || !is_for_some) && !is_skipped(node);
-    let empty = situation.eligible().filter(|node| kept(keep, desired) == 0 && may_become_old(node));
+    let is_out = |node: &RolloutNode<'_>| {
+        let is_down = node.old.is_some() && !(node.eligible && node.is_ready());
+        is_down && !is_skipped(node) && (!is_for_some || !is_chosen && not_ready.iter().any(|name| name == node.name))
+    };
+    let is_left = |node: &&RolloutNode<'_>| node.eligible && may_become_old(node) || is_out(node);
+    let empty = situation.nodes.iter().filter(|node| kept(keep, desired) == 0 && is_left(node));
+    let is_counted = staging.is_some() || matches!(request.amount, Amount::Update(_));
+    let stays =
+        |node: &&RolloutNode<'_>| is_counted && node.old.is_some() && !nodes.iter().any(|name| name == node.name);
+    let stay = situation.eligible().filter(stays);
     let stage = Stage {
         uid: daemon_set.metadata.uid.clone(),
         hash: situation.current_hash().unwrap_or_default().to_owned(),
@@ -449,6 +461,7 @@ pub(crate) fn plan(
         keep,
         nodes: nodes.clone(),
         is_chosen,
+        stay: stay.map(name).collect(),
         empty: empty.map(name).collect(),
         max_unavailable,
         excused,
@@ -601,7 +614,8 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     let progressed = newest.max(began.clone().ok());
     // A run stops once a gate does not hold, or without progress.
     let has_stopped = hold.flags.as_ref().is_some_and(|flags| {
-        let deadline = flags.progress_deadline_seconds + flags.soak_seconds + daemon_set.spec.min_ready_seconds;
+        let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
+        let deadline = deadline.saturating_add(daemon_set.spec.min_ready_seconds);
         let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
         gates_stop(before, stays, flags) || (is_late && !flags.verifies)
     });
@@ -690,6 +704,8 @@ fn warnings(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Value, json};
 
     use super::{Amount, NewTemplate, PlannedStage, StageRefusal, StageRequest, SurgePods, plan};
@@ -773,6 +789,19 @@ mod tests {
         assert_eq!(covers(&request(1)), (names(&[]), names(&[])));
         let chosen = StageRequest { nodes: names(&["a"]), ..request(0) };
         assert_eq!(covers(&chosen), (names(&["a"]), names(&["c"])));
+    }
+
+    /// Whoever continues a rollback must not judge, and have deleted, what it has left alone.
+    #[test]
+    fn pods_that_ran_before_the_template_was_written_are_no_result_of_it() {
+        let annotations = json!({"deprecated.daemonset.template.generation": "3"});
+        let of_generation = |generation: &str| json!({"metadata": {"labels": {"pod-template-generation": generation}}});
+        let world = world().daemon_set(json!({"metadata": {"annotations": annotations}})).revision("hash1", 1);
+        let world = world.node("a", json!({})).pod("agent-a", "a", of_generation("2"));
+        let world = world.node("b", json!({})).pod("agent-b", "b", of_generation("3"));
+        let before = world.snapshot.pods[0].metadata.uid.clone();
+        let world = world.node("c", json!({})).pod("agent-c", "c", old());
+        assert_eq!(planned(world, &request(0)).unwrap().stage.spared, BTreeSet::from([before]));
     }
 
     fn codes(world: World, request: &StageRequest) -> Vec<WarningCode> {

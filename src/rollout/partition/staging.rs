@@ -137,6 +137,12 @@ pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplat
     left.same_meaning(&wanted).then(|| revisions.current().map(Revision::number))?
 }
 
+/// Returns whether a stage would begin to roll a template out: it is not the live one.
+pub(crate) fn begins(revisions: &Revisions<'_>, wanted: &NewTemplate) -> bool {
+    let wanted = template(revisions, wanted).ok().flatten();
+    wanted.is_some_and(|wanted| !wanted.same_meaning(&revisions.live))
+}
+
 /// Returns the stages of the rollout that a hold is about; `None` if it has only one.
 pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) -> Option<HeldStages> {
     let flags = hold.flags.as_ref().filter(|_| hold.is_in_force)?;
@@ -158,7 +164,7 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     // Whether a run still goes on is not in the cluster: no pod for much longer than one takes says that none does.
     let newest = situation.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     let is_moving = |per_pod: i64| {
-        let waits = flags.soak_seconds + situation.daemon_set.spec.min_ready_seconds + PAUSE;
+        let waits = flags.soak_seconds.saturating_add(situation.daemon_set.spec.min_ready_seconds + PAUSE);
         newest.is_some_and(|at| situation.seconds_since(at) <= per_pod.saturating_mul(3).saturating_add(waits))
     };
     let seconds_left = (updated >= MIN_PODS && old > 0 && is_moving(took / updated))

@@ -198,6 +198,10 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let name = &report.daemon_set;
     let mut fixes = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
+        // What a rollback leaves stays as it is.
+        PartitionStage::Complete if report.rolls_back => {
+            continued.again().map(|again| Fix::new("to finish", again)).into_iter().collect()
+        }
         PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
         PartitionStage::Begun | PartitionStage::Stopped => {
             let again = continued.again().filter(|_| is_any_left).map(|again| Fix::new("to continue", again));

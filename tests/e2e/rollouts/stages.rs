@@ -203,8 +203,13 @@ fn the_job_that_is_printed_has_the_permissions_that_it_needs_and_none_in_vain() 
     let container = &job["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "kubectl-ds:1");
     let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+    let at = arguments.iter().position(|word| word == "--if-generation").unwrap();
     let attempt = |image: &str| {
-        let arguments: Vec<String> = arguments.iter().map(|word| word.replace("agent:2", image)).collect();
+        let arguments = arguments.iter().map(|word| word.replace("agent:2", image));
+        // The others begin where this one has ended.
+        let is_first = image == "agent:2";
+        let arguments = arguments.enumerate().filter(|(number, _)| is_first || !(at..at + 2).contains(number));
+        let arguments: Vec<String> = arguments.map(|(_, word)| word).collect();
         super::program::run(&file, &arguments)
     };
     let run = attempt("agent:2").expect(0);

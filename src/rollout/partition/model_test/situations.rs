@@ -721,3 +721,76 @@ fn a_rollback_without_pods_to_replace_ends_and_tells_what_fails() {
     let Instruction::Done(failures) = step(&model, &client) else { panic!("the strategy stays suspended") };
     assert_eq!(failures[0].node, Some(name));
 }
+
+fn run_to_end(model: &mut Model, client: &mut Client) -> End {
+    loop {
+        match client.act(model, 0).unwrap() {
+            (Some(end), _) => break end,
+            (None, _) => model.tick(),
+        }
+    }
+}
+
+/// Otherwise the strategy would stay suspended because of it.
+#[test]
+fn a_node_that_comes_back_during_a_stage_of_all_nodes_is_updated_too() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    model.nodes[2].ready = false;
+    let mut client = Client::start_with(&mut model, IntOrPercent::Int(0), Some(IntOrPercent::Int(2))).unwrap();
+    assert_eq!(client.act(&mut model, 0).unwrap().0, None);
+    (model.nodes[2].ready, model.nodes[2].since) = (true, model.now);
+    assert_eq!((run_to_end(&mut model, &mut client), model.old()), (End::Done, 0));
+}
+
+/// One that leaves is not down because of its new pod.
+#[test]
+fn a_node_that_an_autoscaler_removes_stops_no_stage() {
+    let (mut model, client, at) = begun(4);
+    let now = model.now;
+    (model.nodes[at].ready, model.nodes[at].since) = (false, now);
+    for (began, is_stopped) in [(None, true), (Some(now), false), (Some(now + 60), true)] {
+        let mut snapshot = model.snapshot();
+        let node = snapshot.nodes.iter_mut().find(|node| node.metadata.name == model.nodes[at].name).unwrap();
+        node.spec.taints.extend(began.map(|began| {
+            let value = timestamp(began).as_second().to_string();
+            let taint = json!({"key": "ToBeDeletedByClusterAutoscaler", "value": value, "effect": "PreferNoSchedule"});
+            serde_json::from_value(taint).unwrap()
+        }));
+        let step = next_instruction(&snapshot, &client.stage).step;
+        assert_eq!(matches!(step, Instruction::Stop(_)), is_stopped, "{began:?} {step:?}");
+    }
+}
+
+/// Otherwise a canary is smaller than it was shown, or none at all.
+#[test]
+fn another_node_that_is_gone_does_not_stand_for_one_that_is_to_be_updated() {
+    for (amount, updated) in [(Amount::Update(IntOrPercent::Int(1)), 1), (Amount::Keep(IntOrPercent::Int(4)), 0)] {
+        let mut model = Model::new(5, 5, &json!(1), Faults::default());
+        all_old(&mut model);
+        let request = StageRequest::new(amount, NewTemplate::Live, "run".to_owned());
+        let (mut client, _) = Client::request(&mut model, &request).unwrap();
+        let gone = model.nodes.iter().position(|node| !client.stage.nodes.contains(&node.name)).unwrap();
+        model.nodes.remove(gone);
+        let end = run_to_end(&mut model, &mut client);
+        let is_new = |node: &&super::ModelNode| node.pods.iter().any(|pod| pod.hash == NEW);
+        assert_eq!((end, model.nodes.iter().filter(is_new).count()), (End::Done, updated), "{amount:?}");
+    }
+}
+
+/// Nothing is known of the revision then.
+#[test]
+fn a_stage_none_of_whose_nodes_was_updated_is_not_complete() {
+    let mut model = Model::new(5, 4, &json!(1), Faults::default());
+    all_old(&mut model);
+    let mut request = StageRequest::new(Amount::Update(IntOrPercent::Int(1)), NewTemplate::Live, "run".to_owned());
+    request.nodes = vec!["node-003".to_owned()];
+    let (client, _) = Client::request(&mut model, &request).unwrap();
+    let node = model.nodes.iter_mut().find(|node| node.name == "node-003").unwrap();
+    (node.ready, node.since) = (false, model.now);
+    let look = |model: &Model| next_instruction(&model.snapshot(), &client.stage).step;
+    assert_eq!(look(&model), Instruction::Wait(Waiting::NotReady(vec!["node-003".to_owned()])));
+    model.now += client.stage.gates.progress_deadline.as_secs() + 1;
+    let Instruction::Stop(failures) = look(&model) else { panic!("not stopped") };
+    assert!(failures[0].message.ends_with("no node of the stage was updated: node-003 is not ready"), "{failures:?}");
+}

@@ -52,7 +52,7 @@ const IMAGES: [&str; 3] = ["image", "imageID", "reference"];
 const AMOUNTS: [&str; 4] = ["capacity", "divisor", "maximumVolumeSize", "sizeLimit"];
 
 /// Maps of any text, whatever its key.
-const FREE: [&str; 4] = ["options", "parameters", "userAnnotations", "volumeAttributes"];
+const FREE_FORM: [&str; 4] = ["options", "parameters", "userAnnotations", "volumeAttributes"];
 
 /// Maps of labels.
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
@@ -105,8 +105,12 @@ impl Redactor {
     fn redact_field(&mut self, parent: &str, key: &str, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.shown(parent, key, text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_field(parent, key, item)),
-            Value::Object(fields) if FREE.contains(&key) => {
+            // Only maps of this name are free-form.
+            Value::Array(items) => {
+                let key = if FREE_FORM.contains(&key) { "" } else { key };
+                items.iter_mut().for_each(|item| self.redact_field(parent, key, item));
+            }
+            Value::Object(fields) if FREE_FORM.contains(&key) => {
                 fields.values_mut().for_each(|field| self.hide_texts(field));
             }
             Value::Object(fields) => {
@@ -209,9 +213,10 @@ impl Found {
 
     fn collect(&mut self, key: &str, value: &Value) {
         let Value::Object(fields) = value else {
+            let key = if FREE_FORM.contains(&key) { "" } else { key };
             return value.as_array().into_iter().flatten().for_each(|item| self.collect(key, item));
         };
-        if FREE.contains(&key) {
+        if FREE_FORM.contains(&key) {
             return;
         }
         for (name, field) in fields {

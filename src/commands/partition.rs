@@ -594,8 +594,7 @@ fn not_begun(failure: Failure) -> Failure {
     }
 }
 
-/// Fails if a rollout would begin for a DaemonSet that was changed since it had the generation that was given. One that was begun, or that
-/// is done, is none.
+/// Fails if a rollout would begin for a DaemonSet that has another generation than the one that was given.
 fn check_generation(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
@@ -603,12 +602,12 @@ fn check_generation(
     wanted: &NewTemplate,
 ) -> Result<(), CommandError> {
     let present = daemon_set.metadata.generation;
-    if present == generation || !begins(&Revisions::of(daemon_set, snapshot), wanted) {
+    if present == generation || !begins(&Situation::new(&Index::new(snapshot), daemon_set), wanted) {
         return Ok(());
     }
     let name = name_of(daemon_set);
     let message = format!(
-        "{} was changed since (generation {present} instead of {generation}), so the rollout is not begun",
+        "{} has changed (generation {present}, expected {generation}); the rollout was not begun",
         name.title()
     );
     let error = CommandError { exit: Exit::No, ..CommandError::new(message) }.unchanged();

@@ -97,8 +97,8 @@ pub struct PartitionArgs {
     pub(super) as_job: Option<String>,
     /// Begin only if metadata.generation is N.
     ///
-    /// So that a command that is repeated does not roll out again what was taken back meanwhile, which ends with 3. While the DaemonSet has
-    /// the new template, and on the way back of --on-failure undo, it continues. The command of --as-job has it.
+    /// Otherwise, exit with 3, so that a repeated command does not roll out again what was rolled back. A rollout or a rollback that has
+    /// begun continues. The command of --as-job has this flag.
     #[arg(long, value_name = "N", conflicts_with = "as_job", hide_short_help = true)]
     pub(super) if_generation: Option<i64>,
     #[command(flatten)]

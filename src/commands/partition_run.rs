@@ -55,6 +55,9 @@ use crate::rollout::situation::Situation;
 /// How long a client that was replaced by this one may need to notice that, and to finish what it has begun.
 const HANDOVER: Duration = Duration::from_secs(1);
 
+/// How long until everything is listed once more, if the lists lack what the status counts.
+const READ_AGAIN: Duration = Duration::from_secs(5);
+
 /// How long the controller's status may say that more pods are not ready than a watch has shown, before all is read again.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -354,8 +357,10 @@ impl<'a> Run<'a> {
 
     /// Returns whether lists lack what the status counts, other than pods that the controller may not have replaced yet.
     fn lacks_what_status_counts(&self, snapshot: &Snapshot) -> bool {
-        let has_pod = |node: &String| snapshot.pods.iter().any(|pod| pod.spec.node_name == *node);
-        let awaits_pods = !self.stage.replaced_at.keys().all(has_pod);
+        let has_pod = |name: &str| snapshot.pods.iter().any(|pod| pod.spec.node_name == name);
+        let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.as_str());
+        let mut replaced = nodes.filter(|name| self.stage.replaced_at.contains_key(*name));
+        let awaits_pods = !replaced.all(has_pod);
         short_lists(snapshot).iter().any(|gap| gap.kind != Kind::Pods || !awaits_pods)
     }
 
@@ -446,7 +451,7 @@ impl<'a> Run<'a> {
                 is_read_again = false;
                 self.progress.wait_for(Some(format!("waiting: {}", short().message)), self.view, out)?;
                 self.progress.draw(&self.report, watch, io)?;
-                self.pause(io, PAUSE).await?;
+                self.pause(io, READ_AGAIN).await?;
                 continue;
             }
             let is_confirmed = match &step {
@@ -615,11 +620,17 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<Watch<'a>, Failure> {
+        let mut is_missing = false;
         loop {
             let error = match self.unless_interrupted(io, Box::pin(self.live.watch(self.query()))).await? {
                 Ok(watch) => return Ok(watch),
                 Err(error) => error,
             };
+            // A cache may be behind.
+            if matches!(error, ClusterError::NotFound { .. }) && !std::mem::replace(&mut is_missing, true) {
+                self.pause(io, PAUSE).await?;
+                continue;
+            }
             if !error.is_transient() || is_late(&self.stage, self.clock.now()) {
                 return Err(self.unreadable(error));
             }

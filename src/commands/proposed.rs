@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::not_applied::not_dry;
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use crate::cluster::Source;
 use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
@@ -13,11 +12,13 @@ use crate::coverage::needs::{self, needs};
 use crate::coverage::proposed_daemon_set::{Admission, account_is_missing};
 use crate::coverage::service_account;
 use crate::encode::sanitize::sanitize;
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
 use crate::facts::revisions::name_of;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
+use crate::report::fix::Fix;
+use crate::report::history::{DaemonSetName, Subcommand};
 
 /// Opens the source of a command, and reads manifests. Sets the session's namespace to that of their DaemonSets if it is
 /// the same for all, else to none. Fails if a manifest cannot be read, or has no DaemonSet.
@@ -81,9 +82,9 @@ async fn dry_run(
     match show_progress(Box::pin(live.preview(manifest, before, how)), &session.progress, io).await {
         Ok(object) => {
             let stored = manifest.daemon_set(object)?;
-            let asked = Box::pin(is_carried_out(live, before, &stored));
+            let asked = Box::pin(has_become(live, before, &stored));
             match show_progress(asked, &session.progress, io).await {
-                true => Err(not_dry(&name_of(&stored)).into()),
+                true => Err(may_not_be_dry(&name_of(&stored)).into()),
                 false => Ok(Some(stored)),
             }
         }
@@ -106,9 +107,20 @@ async fn dry_run(
     }
 }
 
-/// Returns whether a dry run of a change was carried out, as far as the DaemonSet can be read again. The resource version does not tell:
+/// Builds the error for a DaemonSet that has become what a dry run was to show.
+fn may_not_be_dry(name: &DaemonSetName) -> CommandError {
+    let message = format!(
+        "{} has become what this dry run was to show: somebody else has applied the same meanwhile, or the API server, or a proxy before \
+         it, ignores dryRun",
+        name.title()
+    );
+    let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
+    error.hint(Fix::new("to see what it is now", name.command(Subcommand::Status)))
+}
+
+/// Returns whether a DaemonSet has become what a dry run has returned, as far as it can be read again. The resource version does not tell:
 /// a dry run returns that of the object that it found, whose status may have changed since it was read.
-async fn is_carried_out(live: &Live, before: Option<&DaemonSet>, stored: &DaemonSet) -> bool {
+async fn has_become(live: &Live, before: Option<&DaemonSet>, stored: &DaemonSet) -> bool {
     let written = |daemon_set: &DaemonSet| {
         let object = &daemon_set.object;
         [&object["spec"], &object["metadata"]["labels"], &object["metadata"]["annotations"]].map(Value::clone)

@@ -100,11 +100,12 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 .hint("the selector of a DaemonSet cannot be changed")
         }
         StageRefusal::NoNodes { with_pods } => {
-            let error =
-                CommandError::new(format!("no node is eligible for {title}, so that no stage can hold anything"));
+            let error = CommandError::new(format!(
+                "no node is eligible for {title} with this template, so no stage can hold it"
+            ));
             match with_pods.as_slice() {
                 [] => error.hint("to change it all the same, use `set`, `kubectl set image` or `kubectl apply`"),
-                nodes => error.hint(format!("nodes with its pods that are not eligible now: {}", some_of(nodes, LINE))),
+                nodes => error.hint(format!("nodes with its pods: {}", some_of(nodes, LINE))),
             }
         }
         StageRefusal::NoSuchNode(node) => CommandError::new(format!("node {node:?} is not eligible for {title}")),

@@ -63,7 +63,7 @@ fn incomplete_with(snapshot: &Snapshot, left_open: impl Fn(&Gap) -> Option<&'sta
 /// Returns what could not be read and affects the revisions of the DaemonSets in a namespace.
 pub fn incomplete_for_history(snapshot: &Snapshot, namespace: &str) -> Vec<Incomplete> {
     const PODS: &str = "which pods are on which revision is not known";
-    // Of a node or a pod that is skipped, all pods of the node are.
+    // If a node or one of its pods is skipped, so are all of its pods.
     let left_out = snapshot.gaps.iter().filter(|gap| gap.kind == Kind::Nodes);
     let left_out = left_out.filter(|gap| matches!(gap.cause, GapCause::Unreadable { .. }));
     let lists = [(Kind::Pods, PODS), (Kind::ControllerRevisions, "no revision is known")];

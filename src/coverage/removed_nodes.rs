@@ -37,7 +37,7 @@ pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     };
     let recent = revisions.all[current..].iter().take_while(is_recent);
     let steps = recent.zip(&revisions.all[current + 1..]);
-    // Whoever rolls one back returns to the nodes that were there before it.
+    // A rollback removes no nodes.
     let is_step = |of: &Revision<'_>| !revisions.was_rolled_back(of);
     let steps = steps.filter(|(revision, before)| is_step(revision) && is_step(before));
     let removed = steps.filter_map(|(revision, before)| removed_by(facts, revision, before));
@@ -68,7 +68,8 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     let diff = || name.diff(before.number(), revision.number());
     let fix = match facts.daemon_set.reverted_by() {
         Some(writer) => {
-            Fix::new(format!("{advice} where {writer} has it, which writes this DaemonSet back; what that is"), diff())
+            let advice = "to give these nodes their pods back, revert the change in the source of";
+            Fix::new(format!("{advice} {writer}, which overwrites this DaemonSet; to see the change"), diff())
         }
         None if revision.is_current && is_usable => {
             Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))

@@ -31,6 +31,8 @@ pub struct Revisions<'a> {
     pub skipped: Vec<SkippedRevision>,
     /// Number of pods that belong to none of the revisions.
     pub other_pods: usize,
+    /// On how many nodes pods of one such revision are available, at most.
+    pub other_available: usize,
     /// The time for deciding whether a pod has been ready for long enough.
     pub(super) ready_clock: Timestamp,
 }
@@ -184,7 +186,9 @@ impl<'a> Revisions<'a> {
             all[current].is_current = true;
         }
         let other_pods = counts.values().map(|pods| pods.total).sum();
-        Revisions { daemon_set, live, all, skipped, other_pods, ready_clock }
+        let of_others = nodes.iter().filter(|(hash, _)| counts.contains_key(*hash));
+        let other_available = of_others.map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
+        Revisions { daemon_set, live, all, skipped, other_pods, other_available, ready_clock }
     }
 
     /// Returns when a revision was last rolled out, if that is known. That is at its creation if it was not rolled out again since: a

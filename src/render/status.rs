@@ -476,8 +476,8 @@ fn held(hold: &RolloutHold, now: Timestamp) -> String {
         0 => String::new(),
         // Which it is, is not in the cluster: pods are new, nodes went down, or the template is one that they had.
         nodes if hold.partition.is_some() => {
-            let left = if nodes == 1 { "pod is" } else { "pods are" };
-            format!("; {nodes} fewer {left} left, because other nodes were updated or are gone")
+            let fewer = if nodes == 1 { "1 fewer pod is".to_owned() } else { format!("{nodes} fewer pods are") };
+            format!("; {fewer} left, because other nodes were updated or removed")
         }
         1 => "; 1 more node was updated because its pod is new".to_owned(),
         nodes => format!("; {nodes} more nodes were updated because their pods are new"),

@@ -240,7 +240,7 @@ pub fn manifest_with(daemon_set: &DaemonSet, template: &Template) -> Value {
     let mut spec = daemon_set.object.get("spec").cloned().unwrap_or_else(|| json!({}));
     spec["template"] = template.value().clone();
     // Whoever applies it later must not begin the hold again.
-    if let Some(hold) = Hold::of(daemon_set) {
+    if let Some(hold) = Hold::in_force(daemon_set) {
         spec["updateStrategy"] = hold.original;
     }
     json!({"apiVersion": daemon_set.api_version(), "kind": "DaemonSet", "metadata": metadata, "spec": spec})
@@ -379,5 +379,26 @@ mod tests {
             json!({"name": "agent", "namespace": "default", "labels": {"team": "a"}, "annotations": {"note": "b"}})
         );
         assert_eq!(metadata(json!({})), json!({"name": "agent", "namespace": "default"}));
+    }
+
+    /// It would begin the hold again.
+    #[test]
+    fn a_manifest_of_a_held_daemon_set_has_the_strategy_from_before() {
+        let annotations = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#,
+            "kubectl-ds/partition": "1", "team": "a"});
+        let held = json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let snapshot = world().daemon_set(held).finish();
+        let daemon_set = &snapshot.daemon_sets[0];
+        let manifest = manifest_with(daemon_set, &daemon_set.template());
+        assert_eq!(manifest["spec"]["updateStrategy"], json!({"type": "RollingUpdate"}));
+        assert_eq!(manifest["metadata"]["annotations"], json!({"team": "a"}));
+    }
+
+    #[test]
+    fn pods_of_a_revision_that_was_deleted_are_counted() {
+        let of = |hash: &str| json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+        let world = with_revisions(&[(2, "agent:2")]).node("a", json!({})).node("b", json!({}));
+        let world = world.pod("agent-a", "a", of("hash2")).pod("agent-b", "b", of("gone"));
+        assert_eq!(told(world).other_pods, Some(1));
     }
 }

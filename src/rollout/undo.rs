@@ -4,7 +4,7 @@ use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::certain_harm;
 use super::rollback::{held_back, revision_fails};
 use super::situation::Situation;
-use crate::coverage::creation_refusal;
+use crate::coverage::{Origin, creation_refusal};
 use crate::facts::revisions::{BRIEF, Doubt, NoTemplate, Revision, Revisions};
 use crate::model::hold::Hold;
 use crate::model::snapshot::Kind;
@@ -46,7 +46,9 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             (target, target.readable().map_err(unknown)?, why)
         }
         // The controller keeps the revisions of pods (`cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2).
-        None if revisions.other_pods > 0 && !revisions.all.is_empty() => return Err(NoTarget::Unread),
+        None if revisions.target().is_some_and(|(target, _)| revisions.other_available > target.available) => {
+            return Err(NoTarget::Unread);
+        }
         None if !before.knows(Kind::ControllerRevisions) && !revisions.all.is_empty() => return Err(NoTarget::Unread),
         None => {
             let left = || revisions.all.iter().find(|one| revisions.was_rolled_back(one));
@@ -165,7 +167,9 @@ const REPEATED: i64 = 3_600;
 /// Returns the current revision if it was rolled back to recently and does not fail: a user who repeats the command wants neither to go
 /// further back nor to what was left.
 pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
-    let fails = || revision_fails(before) || creation_refusal(before).is_some();
+    let is_of_template = |origin: &Origin| matches!(origin, Origin::Template(_) | Origin::Policy(_));
+    let is_refused = || creation_refusal(before).is_some_and(|refusal| is_of_template(&refusal.origin));
+    let fails = || revision_fails(before) || is_refused();
     let current = before.current.known().filter(|_| is_return(before) && !fails())?;
     let is_recent = before.rolled_out_at().is_some_and(|at| before.seconds_since(at) < REPEATED);
     is_recent.then_some(current.revision)

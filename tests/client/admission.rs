@@ -220,7 +220,7 @@ fn why_a_way_back_cannot_go_on_with_the_template_of_admission_is_told() {
     let ended = run(&server, &["partition", "agent", "0", "--to-revision=1", "--nodes=n1"]);
     assert_eq!((ended.code, sent(&server)), (Some(6), 1), "{} {}", ended.out, ended.err);
     assert!(ended.err.contains("differs from the one that was shown"), "{}", ended.err);
-    assert!(ended.err.contains("no node is eligible for team/agent"), "{}", ended.err);
+    assert!(ended.err.contains("no node is eligible for team/agent with this template"), "{}", ended.err);
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn a_preview_that_was_carried_out_is_told() {
             Reply::of(200, JSON, object.to_string())
         });
         let ended = run(&server, &["preview", "agent", "--if", "image agent=agent:2"]);
-        let is_told = ended.err.contains("the dry run of team/agent was carried out");
+        let is_told = ended.err.contains("team/agent has become what this dry run was to show");
         assert_eq!(
             (ended.code == Some(7), is_told),
             (is_carried_out, is_carried_out),

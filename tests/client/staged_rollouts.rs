@@ -319,12 +319,7 @@ fn a_rollback_that_was_not_completed_has_a_code_of_its_own_and_is_continued() {
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "agent:1");
     // A client that was ended right after that does not begin again.
     let ended = end(rollout(&server, &arguments), None);
-    assert!(
-        ended.code == Some(3) && ended.err.contains("was changed since (generation"),
-        "{} {}",
-        ended.out,
-        ended.err
-    );
+    assert!(ended.code == Some(3) && ended.err.contains("has changed (generation"), "{} {}", ended.out, ended.err);
     assert_eq!(serde_json::from_slice::<Value>(&cluster.object()).unwrap(), object);
 }
 

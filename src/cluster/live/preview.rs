@@ -100,6 +100,10 @@ impl Live {
         // A proxy may return anything.
         let list = List { namespace: Some(manifest.namespace().to_owned()), ..List::of(Kind::DaemonSets) };
         match list.check_requested(&stored, manifest.name()) {
+            Ok(()) if verb == "create" && is_stored(&stored) => {
+                let problem = "the DaemonSet was created although this was a dry run: the API server, or a proxy before it, ignores dryRun";
+                Err(ClusterError::Answer { request, problem: problem.to_owned() })
+            }
             Ok(()) => Ok(stored),
             Err(problem) => Err(ClusterError::Answer { request, problem }),
         }

@@ -53,7 +53,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         }
         findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));
     }
-    // What crashes may only lack what has not started, or was killed.
+    // A container may crash only because another one has not started, or was killed.
     findings.sort_by_key(|finding: &Finding| finding.code == ReasonCode::CrashLooping);
     if !vague.is_empty() || !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));

@@ -120,10 +120,8 @@ const CAUSES: &[Cause] = &[
         FixIn::Host,
         &[
             "apparmor_parser",
-            "containerd-shim… not found",
-            "containerd-shim… no such file",
-            "failed to start shim… not found",
-            "failed to start shim… no such file",
+            "exec: \"containerd-shim",
+            "failed to start shim… executable file not found",
             "exec: \"runc\"",
             "exec: \"crun\"",
         ],
@@ -196,6 +194,11 @@ const CAUSES: &[Cause] = &[
     )
     .and(Also::MayBeNode),
     cause(
+        FixIn::Node,
+        &["transport endpoint is not connected"],
+        "check the pod of the volume's driver on the node, and then delete this pod: what served its mount has ended, and the mount is dead",
+    ),
+    cause(
         FixIn::Asked,
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
@@ -214,11 +217,6 @@ const CAUSES: &[Cause] = &[
         &["relabel … lsetxattr", "relabel failed", "setting label on mount source", "failed to set file label"],
         "mount another path, or remove seLinuxOptions from the template if they call for it: SELinux labels are to be set on the files that \
          the message names, and the file system there does not let them be set",
-    ),
-    cause(
-        FixIn::Node,
-        &["transport endpoint is not connected"],
-        "check the pod of the volume's driver on the node, and then delete this pod: what served its mount has ended, and the mount is dead",
     ),
     cause(FixIn::Template, &["rootfs… read-only file system", "/merged/… read-only file system"], IN_READ_ONLY),
     cause(

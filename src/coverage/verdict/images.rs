@@ -81,6 +81,7 @@ const CAUSES: &[Cause] = &[
             "failed to register layer",
             "imageinspecterror",
             "commit failed: rename",
+            "failed to extract layer",
         ],
         "remove the image from the node (`crictl rmi` there), so that it is pulled again: its image store is damaged",
     ),
@@ -176,7 +177,6 @@ const CAUSES: &[Cause] = &[
             "403 forbidden",
             "401 (unauthorized)",
             "403 (forbidden)",
-            ": denied",
             "unauthorized:",
             "authentication required",
             "may require authorization",
@@ -192,6 +192,13 @@ const CAUSES: &[Cause] = &[
         ADD_CREDENTIALS,
     )
     .and(Also::Credentials),
+    // The firewall and the policies of registries.
+    cause(
+        FixIn::Cluster,
+        &[": denied: client with ip", "is not allowed access", "cannot be pulled due to"],
+        "allow the node, or the image, in the settings of the registry: it refuses the pull for a rule of its own",
+    ),
+    cause(FixIn::Template, &[": denied"], ADD_CREDENTIALS).and(Also::Credentials),
     cause(
         FixIn::Template,
         &["name unknown", "name_unknown", "repository name not known", "repository does not exist"],

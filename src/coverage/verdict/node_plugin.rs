@@ -78,7 +78,10 @@ pub fn without_driver(index: &Index<'_>, node: Option<&Node>, driver: &str, lack
 
 /// Returns whether a message about the network of a pod names the plugin that a DaemonSet installs. CRI-O names the pod, too.
 pub fn is_own_plugin(daemon_set: &DaemonSet, pod: &Pod, said: &str) -> bool {
-    let said = said.replace(&pod.metadata.name, "").replace(&pod.metadata.namespace, "").to_lowercase();
+    let plugins = said.split("plugin type=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let plugins: Vec<&str> = plugins.collect();
+    let said = if plugins.is_empty() { said.replace(&pod.metadata.name, "") } else { plugins.join(" ") };
+    let said = said.to_lowercase();
     NodePlugin::of(daemon_set) == Some(NodePlugin::Network)
         && name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part))
 }

@@ -109,6 +109,11 @@ const CAUSES: &[Cause] = &[
         "allow the node on the file server: it refuses the mount",
     ),
     cause(
+        FixIn::Node,
+        &["secrets store objects… dial unix"],
+        "check the pod of the provider on the node, and its log: the Secrets Store CSI driver does not reach its socket",
+    ),
+    cause(
         FixIn::Cluster,
         &[
             "secrets store objects… permission denied",

@@ -413,7 +413,9 @@ impl<'v, 'a> StageView<'v, 'a> {
         let in_flight = self.situation.eligible().filter(is_in_flight).count();
         let old = self.situation.eligible().filter(|node| self.is_old(node));
         let is_gone = |name: &&String| self.situation.node(name).is_none_or(|node| !node.eligible);
-        let gone = stage.stay.iter().filter(is_gone).count();
+        // A percentage follows the number of nodes by itself.
+        let is_number = matches!(stage.keep, IntOrPercent::Int(_));
+        let gone = stage.stay.iter().filter(|_| is_number).filter(is_gone).count();
         let quota = old.count().saturating_sub(kept(stage.keep, desired).saturating_sub(gone));
         let of_stage = || stage.nodes.iter().chain(&stage.empty);
         let waiting: Vec<&RolloutNode<'_>> =
@@ -457,26 +459,35 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|end| *end > now)
         {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
-            None => match self.is_left() {
+            None => match self.left_to_wait_for(desired) {
                 None => Instruction::Done(Vec::new()),
                 Some(waiting) if now.duration_since(stage.last_progress) < stage.gates.progress_deadline => {
                     Instruction::Wait(waiting)
                 }
-                Some(Waiting::Node(node)) => Instruction::Stop(vec![self.late_after(&unlisted(&node))]),
-                Some(_) => Instruction::Stop(vec![self.late_after(&not_ready(&stage.nodes))]),
+                Some(waiting) => Instruction::Stop(vec![self.late_after(&waiting.describe(now).unwrap_or_default())]),
             },
         }
     }
 
     /// Returns what is left to wait for although no pod can be replaced now.
-    fn is_left(&self) -> Option<Waiting> {
+    fn left_to_wait_for(&self, desired: usize) -> Option<Waiting> {
         let down =
             |node: &&RolloutNode<'_>| node.eligible && self.is_old(node) && !node.is_ready() && !is_skipped(node);
         let of_stage = || self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
         let nodes: Vec<String> = of_stage().filter(down).map(|node| node.name.to_owned()).collect();
-        let is_shown = || of_stage().any(|node| node.updated.is_some());
-        let unlisted = || Some(Waiting::Node(self.unlisted_node()?.to_owned()));
-        if nodes.is_empty() || is_shown() { unlisted() } else { Some(Waiting::NotReady(nodes)) }
+        let is_shown = of_stage().any(|node| node.updated.is_some()) || !self.must_show_itself(desired);
+        let goes_back = self.stage.old_unready.is_none();
+        match nodes.is_empty() || is_shown || goes_back {
+            true => Some(Waiting::Node(self.unlisted_node()?.to_owned())),
+            false => Some(Waiting::NotReady(nodes)),
+        }
+    }
+
+    /// Returns whether only the nodes of the stage can show that the revision works: others do not stand for nodes that were chosen, unless
+    /// all are to be updated.
+    fn must_show_itself(&self, desired: usize) -> bool {
+        let Stage { keep, is_chosen, .. } = self.stage;
+        (*is_chosen && kept(*keep, desired) > 0) || !self.situation.eligible().any(|node| node.updated.is_some())
     }
 
     /// Returns a node that is not in the list, and has a pod of an older revision. Of a node that was deleted, the pods are deleted soon
@@ -494,13 +505,10 @@ impl<'v, 'a> StageView<'v, 'a> {
         self.stage.nodes.iter().filter(|name| self.situation.node(name).is_none_or(|node| !node.eligible))
     }
 
-    /// Stops if no node of the stage is left, so that it has shown nothing about the revision: others do not stand for nodes that
-    /// were chosen, unless all are to be updated.
+    /// Stops if no node of the stage is left, so that it has shown nothing about the revision.
     fn nothing_shown(&self, desired: usize) -> Option<GateFailure> {
-        let Stage { nodes, keep, is_chosen, .. } = self.stage;
-        let is_needed = *is_chosen && kept(*keep, desired) > 0;
-        let is_shown = || self.situation.eligible().any(|node| node.updated.is_some());
-        let is_gone = !nodes.is_empty() && self.gone().count() == nodes.len() && (is_needed || !is_shown());
+        let nodes = &self.stage.nodes;
+        let is_gone = !nodes.is_empty() && self.gone().count() == nodes.len() && self.must_show_itself(desired);
         is_gone.then(|| GateFailure {
             gate: Gate::Starts,
             node: None,

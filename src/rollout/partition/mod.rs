@@ -51,8 +51,8 @@ pub(crate) struct Stage {
     pub(crate) nodes: Vec<String>,
     /// Whether they were chosen by name or by labels.
     pub(crate) is_chosen: bool,
-    /// The other nodes with a pod of an older revision, if a number of nodes is to be updated: one of them that is gone does not stand for a
-    /// node of the stage.
+    /// The other nodes with a pod of an older revision, if a number of nodes is to be updated: if one of them is removed, no fewer nodes of
+    /// the stage are updated.
     pub(crate) stay: BTreeSet<String>,
     /// The nodes that could not be updated when a stage was planned that keeps none: what the controller creates there, or another client
     /// replaces, before the new template is written is of an older revision, and nodes that were down or not eligible may come back.
@@ -131,7 +131,7 @@ fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
     Some((old.metadata.uid.clone(), since))
 }
 
-/// Returns the UIDs of the pods of the current template that ran before it was last written: whoever rolls that out, they are no result.
+/// Returns the UIDs of the pods of the current template that ran before it was last written: its rollout did not create them.
 fn older_pods(situation: &Situation<'_>) -> BTreeSet<String> {
     let Some(written) = situation.daemon_set.template_generation() else { return BTreeSet::new() };
     let generation = |pod: &Pod| pod.metadata.labels.get(POD_TEMPLATE_GENERATION_LABEL)?.parse::<i64>().ok();

@@ -382,7 +382,8 @@ impl Client {
         let has_faults = model.faults.node_lost + model.faults.old_unready + model.faults.pod_deleted > 0
             || model.faults.node_deleted + model.faults.node_added > 0;
         let is_gone = |name: &&String| model.nodes.iter().all(|node| node.name != **name);
-        let gone = self.stage.stay.iter().filter(is_gone).count();
+        let is_number = matches!(self.stage.keep, IntOrPercent::Int(_));
+        let gone = self.stage.stay.iter().filter(|_| is_number).filter(is_gone).count();
         let Some(target) = model.nodes.iter_mut().find(|other| other.name == node) else { return Ok((None, false)) };
         let found = target.pods.iter_mut().find(|other| format!("{}-uid", other.name) == pod.uid);
         let Some(found) = found.filter(|found| found.gone_at.is_none()) else {

@@ -137,10 +137,19 @@ pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplat
     left.same_meaning(&wanted).then(|| revisions.current().map(Revision::number))?
 }
 
-/// Returns whether a stage would begin to roll a template out: it is not the live one.
-pub(crate) fn begins(revisions: &Revisions<'_>, wanted: &NewTemplate) -> bool {
-    let wanted = template(revisions, wanted).ok().flatten();
-    wanted.is_some_and(|wanted| !wanted.same_meaning(&revisions.live))
+/// Returns whether a stage would begin to roll a template out: it is neither that of the stage that was begun, nor on all nodes already.
+pub(crate) fn begins(situation: &Situation<'_>, wanted: &NewTemplate) -> bool {
+    let (daemon_set, revisions) = (situation.daemon_set, &situation.revisions);
+    let hold = Hold::in_force(daemon_set).filter(|hold| !hold.is_of_another_template(daemon_set));
+    let flags = hold.and_then(|hold| hold.flags);
+    if flags.is_some_and(|flags| !flags.is_undo && flags.template_generation.is_some()) {
+        return false;
+    }
+    match template(revisions, wanted) {
+        Ok(Some(wanted)) => !wanted.same_meaning(&revisions.live),
+        // What is there may be what was taken back to.
+        _ => situation.eligible().any(|node| node.old.is_some()),
+    }
 }
 
 /// Returns the stages of the rollout that a hold is about; `None` if it has only one.

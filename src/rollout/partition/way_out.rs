@@ -198,7 +198,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let name = &report.daemon_set;
     let mut fixes = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
-        // What a rollback leaves stays as it is.
+        // A rollback does not replace pods of other revisions than the one that it leaves.
         PartitionStage::Complete if report.rolls_back => {
             continued.again().map(|again| Fix::new("to finish", again)).into_iter().collect()
         }

@@ -34,11 +34,9 @@ const RUNNING: [&str; 7] =
     ["imagePullPolicy", "env", "envFrom", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
 
 /// The fields of a pod of which its containers notice nothing.
-const UNNOTICED: [&str; 7] = [
+const UNNOTICED: [&str; 5] = [
     "imagePullSecrets",
     "preemptionPolicy",
-    "priority",
-    "priorityClassName",
     "schedulerName",
     "terminationGracePeriodSeconds",
     "topologySpreadConstraints",
@@ -146,12 +144,7 @@ fn is_unnoticed(situation: &Situation<'_>, template: &Template, change: &Change)
     match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["spec", field, ..] if UNNOTICED.contains(field) => true,
         ["spec", field, ..] if PLACES.contains(field) => runs_on_the_same(situation, template),
-        [
-            "spec",
-            "containers" | "initContainers",
-            _,
-            "imagePullPolicy" | "terminationMessagePath" | "terminationMessagePolicy",
-        ] => true,
+        ["spec", "containers" | "initContainers", _, "terminationMessagePath" | "terminationMessagePolicy"] => true,
         ["metadata", "annotations", key] => NOTES.iter().any(|begin| key.starts_with(begin)) || is_restart(change),
         _ => false,
     }

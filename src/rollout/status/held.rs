@@ -46,8 +46,11 @@ pub(super) fn is_unverified(situation: &Situation<'_>, hold: &Hold) -> bool {
 /// Counts the nodes that were updated without `partition`. Under OnDelete every new pod gets the current template.
 fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
     match hold.partition {
-        Some(partition) => kept(partition, situation.eligible().count())
-            .saturating_sub(situation.nodes.iter().filter(|node| node.old.is_some()).count()),
+        // A node that is not eligible any more still has its pod.
+        Some(partition) => {
+            let all = situation.nodes.iter().filter(|node| node.eligible || node.old.is_some());
+            kept(partition, all.clone().count()).saturating_sub(all.filter(|node| node.old.is_some()).count())
+        }
         // Pods created after the end of a rollout have the same template as all others.
         None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {

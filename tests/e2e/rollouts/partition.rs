@@ -599,7 +599,7 @@ fn nodes_and_pods_that_change_in_the_middle_of_a_stage_are_counted() {
     // Of the nodes that are kept, one more is updated by itself: that is shown, and nothing makes up for it.
     cluster.api.delete(&format!("{pods}/{}", name(kept_node(&workload, &new()).as_str())));
     control_plane.wait_until("another node is updated", || (pods_of(&workload, &new()) == 12).then_some(()));
-    workload.run(&["status"]).expect(3).must_say("1 more node");
+    workload.run(&["status"]).expect(3).must_say("1 fewer pod is left");
     workload.run(&["partition", "11"]).expect(0).must_say("12 nodes on revision 2, 10 on other revisions");
     workload.run(&["resume", "--watch"]).expect(0).must_say("revision 2 is available on all 22 nodes");
 }

@@ -7,7 +7,7 @@ use kubectl_ds::model::pod::Pod;
 use kubectl_ds::report::acceptance::Accept;
 use kubectl_ds::report::reason::ReasonCode;
 use kubectl_ds::report::rollout_status::{AcceptedNodes, Fault, RolloutStatus, Verdict};
-use kubectl_ds::scheduling::daemon_pods::is_available;
+use kubectl_ds::scheduling::daemon_pods::{is_available, target_node};
 
 use super::state::{State, is_eligible};
 
@@ -21,6 +21,12 @@ fn accepts_nodes(status: &RolloutStatus) -> bool {
 
 fn is_down(node: &Node) -> bool {
     node.condition("Ready").is_none_or(|ready| ready.status != "True")
+}
+
+/// Returns whether the kubelet of a node has rejected a pod: it does so whatever the template is, unless that requests more.
+fn has_rejected(state: &State, node: &Node) -> bool {
+    let is_rejected = |pod: &Pod| pod.status.phase == "Failed" && pod.status.reason.starts_with("OutOf");
+    state.pods().any(|pod| target_node(pod) == Some(&node.metadata.name) && is_rejected(pod))
 }
 
 /// Returns whether a rollout counts as complete although it lacks more than nodes that are down, pods that no scheduler has seen
@@ -40,7 +46,8 @@ pub fn is_wrongly_accepted(state: &State, status: &RolloutStatus, now: Timestamp
         // On a busy machine, the scheduler may take long.
         let is_unscheduled = pods.iter().all(|pod| pod.spec.node_name.is_empty());
         let is_by_cluster = || is_unscheduled && accepts(status, |what| what == Accept::Fault(Fault::Cluster));
-        (is_down(node) && accepts_nodes(status)) || is_kept_on_purpose() || is_by_cluster()
+        let is_of_node = is_down(node) || has_rejected(state, node);
+        (is_of_node && accepts_nodes(status)) || is_kept_on_purpose() || is_by_cluster()
     };
     let eligible = state.nodes().filter(|node| is_eligible(node)).count();
     let is_available_somewhere = missing.iter().filter(|(node, _)| is_eligible(node)).count() < eligible;
@@ -63,7 +70,7 @@ pub fn nodes_blamed_in_vain<'a>(state: &State, status: &'a RolloutStatus) -> Vec
             let of_state = ["not-ready", "unreachable"].map(|state| format!("node.kubernetes.io/{state}"));
             node.spec.taints.iter().any(|taint| of_state.contains(&taint.key))
         };
-        node.is_some_and(|node| !is_down(node) && !has_own_taint(node))
+        node.is_some_and(|node| !is_down(node) && !has_own_taint(node) && !has_rejected(state, node))
     };
     by_cause.chain(accepted).map(String::as_str).filter(is_up).collect()
 }

@@ -44,8 +44,8 @@ const MOST_WRONG: usize = 1;
 pub(super) struct NewestTimes {
     /// From the API server or the DaemonSet controller: that of the newest object, and that of the next one.
     believed: [Option<Timestamp>; 2],
-    /// From others, the newest of each hour.
-    claimed: BTreeMap<i64, Timestamp>,
+    /// From others, the newest of each hour, and of how many objects there are some.
+    claimed: BTreeMap<i64, (Timestamp, usize)>,
     /// The time reported by each kubelet.
     kubelets: Vec<Timestamp>,
 }
@@ -57,8 +57,8 @@ impl NewestTimes {
         let [first, second] = self.believed;
         self.believed = [first.max(believed), second.max(first.min(believed))];
         for claimed in claimed.into_iter().chain(of_kubelet) {
-            let newest = self.claimed.entry(hour(claimed)).or_insert(claimed);
-            *newest = claimed.max(*newest);
+            let (newest, objects) = self.claimed.entry(hour(claimed)).or_insert((claimed, 0));
+            (*newest, *objects) = (claimed.max(*newest), *objects + 1);
         }
         self.kubelets.extend(of_kubelet);
     }
@@ -83,13 +83,21 @@ impl NewestTimes {
             (Some(believed), Some(of_kubelets)) => {
                 of_kubelets.min(most(believed, MOST_IDLE)).max(most(believed, TOLERANCE))
             }
-            (Some(believed), None) => most(believed, TOLERANCE),
+            // Whoever may not read nodes has pods and events, which agree.
+            (Some(believed), None) => most(believed, TOLERANCE).max(self.agreed().unwrap_or(i64::MIN)),
             (None, Some(of_kubelets)) => of_kubelets,
             // There are only events and the like: most of them are right.
-            (None, None) => most(*self.claimed.values().nth(self.claimed.len() / 2)?, TOLERANCE),
+            (None, None) => most(self.claimed.values().nth(self.claimed.len() / 2)?.0, TOLERANCE),
         };
-        let claimed = self.claimed.range(..=limit.div_euclid(3600)).next_back().map(|(_, newest)| *newest);
+        let claimed = self.claimed.range(..=limit.div_euclid(3600)).next_back().map(|(_, (newest, _))| *newest);
         believed.max(claimed)
+    }
+
+    /// Returns the newest hour that several objects tell within the tolerance.
+    fn agreed(&self) -> Option<i64> {
+        let others =
+            |at: i64| self.claimed.range(at - TOLERANCE / 3600..=at).map(|(_, (_, objects))| objects).sum::<usize>();
+        self.claimed.keys().rev().find(|at| others(**at) > 1).map(|at| at * 3600)
     }
 }
 
@@ -237,6 +245,19 @@ mod tests {
         assert_eq!(created(&[NOON, BEFORE, "2026-02-01T00:00:00Z"]), NOON);
         assert_eq!(created(&[NOON, "2026-02-10T00:00:00Z"]), NOON);
         assert_eq!(created(&[NOON]), NOON);
+    }
+
+    /// A dump of one namespace has no nodes, and what is in it was created long ago.
+    #[test]
+    fn what_several_objects_tell_is_now_without_nodes() {
+        let old = "2026-01-01T00:00:00Z";
+        let of = |events: &[&str]| {
+            let mut times = NewestTimes::default();
+            times.note(&from_value::<Pod>(json!({"metadata": {"name": "p", "creationTimestamp": old}})).unwrap());
+            events.iter().for_each(|last| times.note(&event(Value::Null, last)));
+            times.newest().map(|newest| newest.to_string()).unwrap_or_default()
+        };
+        assert_eq!((of(&[BEFORE, NOON]).as_str(), of(&[NOON]).as_str()), (NOON, old));
     }
 
     #[test]

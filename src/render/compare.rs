@@ -198,7 +198,7 @@ fn context(report: &CompareReport) -> String {
         (before, now) => format!("{} nodes then, {} now", or_unknown(before), or_unknown(now)),
     };
     let Some(before) = report.before else {
-        return format!("compared with BEFORE, which does not say when it was read: {nodes}");
+        return format!("compared with an earlier state of unknown time: {nodes}");
     };
     let before = before.round(Unit::Second).unwrap_or(before);
     let age = match report.seconds {

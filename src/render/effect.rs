@@ -59,7 +59,7 @@ fn replaced(effect: &Effect) -> Option<String> {
         }
         (None, _) => (format!("{} desired {} will be replaced", effect.desired, plural(effect.desired, "pod")), 0),
     };
-    let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} deleted") };
+    let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} will be deleted") };
     Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
 }
 

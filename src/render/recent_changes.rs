@@ -22,9 +22,9 @@ const LINE: usize = 160;
 const MOST_UNDATED: usize = 160;
 
 /// The note on what the API does not keep.
-const NOT_KEPT: &str = "The API does not keep which fields a write changed: \"may have changed\" lists those that the field manager \
-                        owns. It keeps no time of labels, taints and cordons that were removed, and of writes that \
-                        the same manager has followed by another one.";
+const NOT_KEPT: &str = "The API does not record which fields a write changed: \"may have changed\" lists those that the field manager \
+                        owns. Nor does it record when labels, taints and cordons were removed, or earlier writes by the same \
+                        field manager.";
 
 /// The note on what a dump may lack without saying so.
 const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known only if the dump has them";

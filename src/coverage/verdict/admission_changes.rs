@@ -40,7 +40,7 @@ impl Change {
         Change {
             words: format!("the template has no {what}: admission adds it"),
             advice: "fix what adds it to pods (a mutating webhook or policy, such as that of a service mesh), or exempt these pods from it: \
-                     no revision of the template is without it"
+                     a rollback does not remove it"
                 .to_owned(),
         }
     }

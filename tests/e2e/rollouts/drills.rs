@@ -203,7 +203,8 @@ fn who_may_not_read_nodes_still_learns_what_crashes_and_that_selectors_overlap()
     let alice = control_plane.kubeconfig_of("alice");
     let crashing = control_plane.wait_until("a pod crashes", || {
         let status = workload.run_as(&alice, &["status"]);
-        status.says("CrashLooping").then_some(status)
+        // The controller counts the new pod in its status a moment later.
+        (status.says("CrashLooping") && status.says("1 of 3 nodes")).then_some(status)
     });
     crashing.must_say("not complete by its status: 1 of 3 nodes").must_say("container agent crashes");
     crashing.must_say("list nodes is forbidden");

@@ -226,7 +226,7 @@ impl<V: Verb> RunCommand for V {
             settings,
             switches: switches.clone(),
             session: &session,
-            before: &before.revisions,
+            before: &before,
             plan: &plan,
             report,
         };

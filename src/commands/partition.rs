@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
+use super::api_server::REREAD;
 use super::change::{self, only_one};
 use super::change_args::{ChangeArgs, DryRun};
 use super::confirm::{check_writable, confirm};
@@ -187,7 +188,14 @@ impl RunCommand for PartitionArgs {
             // The user has confirmed the first stage.
             let order = Order { earlier: Some(&before), yes: true, doubts: Vec::new(), ..order };
             let ended = Box::pin(order.stage(next, None, None, io, out)).await;
-            (exit, passed) = ended.map_err(|failure| before.not_followed(failure))?;
+            (exit, passed) = match ended {
+                Ok(ended) => ended,
+                Err(failure) => {
+                    let has_changed = matches!(&failure, Failure::Error(error) if !error.is_unchanged);
+                    let lost = if has_changed { None } else { order.lost_meanwhile(&before, io).await };
+                    return Err(lost.unwrap_or_else(|| before.not_followed(failure)));
+                }
+            };
         }
         Ok(exit)
     }
@@ -220,6 +228,16 @@ pub(super) async fn replace_pods(
 }
 
 impl Order<'_> {
+    /// Returns the error of a DaemonSet that somebody has taken over after it was read for the next stage, as far as it can be read again.
+    async fn lost_meanwhile(&self, earlier: &Passed, io: &mut Io<'_>) -> Option<Failure> {
+        let live =
+            self.session.source.live().ok().filter(|_| !earlier.is_lost.get() && !io.interrupt.is_requested())?;
+        let read = timeout(REREAD, live.read_daemon_set(earlier.written.as_ref()?)).await.ok()?.ok()?;
+        let daemon_set = read?;
+        let loss = loss(&daemon_set, &earlier.stage)?;
+        Some(refusal::lost(&name_of(&daemon_set), loss, earlier.again.clone(), None).into())
+    }
+
     /// Plans a stage, shows it, and carries it out. A rollback is planned for what it was decided by, as it was `read`: an edit
     /// that somebody makes meanwhile must not be taken back. Also returns the stage if another one follows.
     async fn stage(

@@ -191,8 +191,6 @@ impl<'a> Run<'a> {
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
         let again = Continued::of_run(&self.report, self.request).again();
-        // It would take back a template that somebody else has written.
-        let again = again.filter(|_| loss != Loss::TemplateChanged || !self.request.is_undo());
         let error = refusal::lost(&self.report.daemon_set, loss, again, self.back_to);
         let name = &self.report.daemon_set;
         // The pace is retained under OnDelete.

@@ -21,7 +21,6 @@ use crate::difference::object::changes;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::controller::Controller;
-use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
 use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
@@ -37,7 +36,9 @@ use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, Warni
 use crate::rollout::apply::{Application, Kept, has_spec_of};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
+use crate::rollout::risks::nodes_changed_by_server;
 use crate::rollout::set;
+use crate::rollout::situation::Situation;
 
 /// How long the trial of a change may take, which must not hold it up.
 const TRIAL: Duration = Duration::from_secs(10);
@@ -50,7 +51,7 @@ pub(super) struct PendingChange<'a> {
     pub(super) settings: &'a ChangeArgs,
     pub(super) switches: Vec<&'static str>,
     pub(super) session: &'a Session,
-    pub(super) before: &'a Revisions<'a>,
+    pub(super) before: &'a Situation<'a>,
     pub(super) plan: &'a Plan,
     pub(super) report: ChangePlan,
 }
@@ -140,7 +141,13 @@ impl PendingChange<'_> {
         let rolled_out = if is_on_delete { "" } else { ", and the controller rolls that out" };
         let beside = if beside.is_empty() { beside } else { format!(", {beside}") };
         let summary = in_a_few_words(&of_template).join(", ");
-        Some(format!("the server also changes the template{rolled_out}: {summary}{beside}"))
+        let daemon_sets = [&planned, made].map(|object| DaemonSet::from_object(object.clone()).ok());
+        let nodes = match &daemon_sets {
+            [Some(planned), Some(made)] => nodes_changed_by_server(self.before, planned, made),
+            _ => None,
+        };
+        let nodes = nodes.map_or_else(String::new, |nodes| format!("; {nodes}"));
+        Some(format!("the server also changes the template{rolled_out}: {summary}{beside}{nodes}"))
     }
 
     /// Returns the planned DaemonSet, and how a result differs from it: in the template, and in the rest.
@@ -443,7 +450,7 @@ impl PendingChange<'_> {
         io: &Io<'_>,
     ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
         let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
-        let applied = AppliedChange::new(&self.report, object, self.before);
+        let applied = AppliedChange::new(&self.report, object, &self.before.revisions);
         let settled = Instant::now() + REACTION.min(time_limit / 2);
         let half_held = Cell::new(None);
         let outcome = |snapshot: &Snapshot| {

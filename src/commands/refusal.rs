@@ -409,14 +409,9 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
         }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
-            let Some(again) = again else {
-                // It may be the template that a rollback was to replace.
-                let status = Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status));
-                return error.hint(status.after("the update strategy stays suspended"));
-            };
-            let error = error.hint(Fix::new("to roll out the current template", again));
-            let resume = Fix::new("to let the controller roll it out", name.command(Subcommand::Resume));
-            error.hint(resume.after("the update strategy stays suspended"))
+            // It may be the one from before this rollout, or one that a rollback was to replace.
+            let status = Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status));
+            error.hint(status.after("the update strategy stays suspended"))
         }
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
     }

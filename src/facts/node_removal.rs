@@ -47,11 +47,25 @@ pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {
     taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at())
 }
 
-/// Returns whether a node was already being removed at a time, as far as that is known.
+/// The taint of a node whose machine is off, as its cloud provider says: `monitorNodes` of k8s.io/cloud-provider,
+/// controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37.
+pub const SHUT_DOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// The taint of a node that is cordoned: `kubectl drain`, which comes before a restart, does that first.
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
+/// What the kubelet reports while the machine shuts down in order (`ShutdownStatus`, pkg/kubelet/nodeshutdown, release 1.37.2).
+const SHUTS_DOWN: &str = "node is shutting down";
+
+/// Returns whether a node was already being removed, emptied or shut down at a time, as far as that is known: what goes down then was
+/// taken down by somebody.
 pub fn is_leaving(node: &Node, at: Timestamp) -> bool {
-    let mut taints = node.spec.taints.iter().filter(|taint| is_by_autoscaler(&taint.key));
+    let takes_down = |taint: &&Taint| is_by_autoscaler(&taint.key) || taint.key == CORDONED;
+    let mut taints = node.spec.taints.iter().filter(takes_down);
     taints.any(|taint| began_at(node, taint).is_none_or(|began| began <= at))
         || node.metadata.deleted_at().is_some_and(|began| began <= at)
+        || node.spec.taints.iter().any(|taint| taint.key == SHUT_DOWN)
+        || node.not_ready().is_some_and(|ready| ready.message.contains(SHUTS_DOWN))
 }
 
 /// Returns whether a removal has been taking too long.

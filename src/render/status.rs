@@ -591,7 +591,7 @@ fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
 
 /// Returns what the controller does next.
 fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
-    let NextActions { create_on, delete, replace, candidates, in_place } = &rollout.next;
+    let NextActions { create_on, delete, replace, candidates, not_recreated_on, in_place } = &rollout.next;
     let (delete_verb, replace_verb) =
         if *in_place { ("update in place or delete", "update in place or replace") } else { ("delete", "replace") };
     if rollout.verdict != Verdict::Progressing {
@@ -612,6 +612,13 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
         }
         (0, _) => {}
         (now, left) => parts.push(format!("{replace_verb} {now} of {left} ({})", view.names(candidates, 40))),
+    }
+    if *replace > 0 && !not_recreated_on.is_empty() {
+        let (which, nodes) = match not_recreated_on.as_slice() {
+            [node] => ("that", format!("{node}, which is not eligible")),
+            nodes => ("those", format!("{}, which are not eligible", view.names(nodes, 40))),
+        };
+        parts.push(format!("{which} on {nodes}, will not be recreated"));
     }
     (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
 }

@@ -258,8 +258,10 @@ async fn apply_patch<S: Server>(
                 Reread::Change | Reread::ChangeWithout(_) if is_dry_run => {
                     return Application::Refused(StepRefusal::NotApplied(error));
                 }
-                // Of a patch that was refused, nothing dropped a part: somebody else has written the rest.
-                Reread::ChangeWithout(Kept::Annotation(_)) => {
+                // Of a patch that was refused, nothing dropped a part: somebody else has written the rest, or another template with it.
+                found @ (Reread::Change | Reread::ChangeWithout(Kept::Annotation(_)))
+                    if !matches!(found, Reread::Change) || !has_planned_template(&patch, before, &now) =>
+                {
                     let by = concurrent_edit::managers(&before.object, &now.object);
                     let changes = changes(&before.object, &now.object);
                     return Application::Refused(StepRefusal::Changed { by, changes });
@@ -646,6 +648,11 @@ pub(crate) fn is_undone(patch: &DaemonSetPatch, before: &Value, now: &Value) -> 
 /// Returns whether an object has all that a patch writes in the spec, as another one has it.
 pub(crate) fn has_spec_of(patch: &DaemonSetPatch, stored: &Value, now: &Value) -> bool {
     patch.paths().filter(|path| path.starts_with("/spec/")).all(|path| has_change(path, stored, now))
+}
+
+/// Returns whether an object has the template that a patch leaves, or sets.
+fn has_planned_template(patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
+    patch.applied_to(&before.object).is_ok_and(|planned| same_template(&planned, &now.object))
 }
 
 /// Returns the client that replaces pods, which is not among the displayed changes.

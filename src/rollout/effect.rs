@@ -178,10 +178,12 @@ impl<'a> ControllerView<'_, 'a> {
         let eligible = nodes.iter().filter(|node| node.should_run()).map(|node| node.node);
         let eligible: BTreeSet<&str> = eligible.collect();
         let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
+        // Which of the candidates are taken first is open.
+        let may_be_replaced = step.candidates.iter().filter(|candidate| eligible.contains(candidate.node)).count();
         let regardless = if step.surges { step.create.len() } else { step.delete.iter().filter(is_replaced).count() };
         Some(Pace {
             in_use: Some(int(step.used_by.len())),
-            replaced_now: Some(int(regardless + step.replaced_now)),
+            replaced_now: Some(int(regardless + step.replaced_now.min(may_be_replaced))),
             replaced_regardless: Some(int(regardless)),
             ..pace
         })

@@ -13,7 +13,7 @@ use super::replacement_warnings::{Replacement, replacement_warnings};
 use super::rollback::{failing_added_container, revision_fails, rollback};
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
-use super::situation::suspect::{failing, suspect};
+use super::situation::suspect::{failing, failing_in_common, suspect};
 use crate::coverage::gaps::{incomplete_for_history, incomplete_for_update_strategy, unread_refusals};
 use crate::difference::{difference, object};
 use crate::facts::Facts;
@@ -181,7 +181,7 @@ pub(super) fn propose_template(
     let (after, hash) = (daemon_set.with_template(&template), to.map_or("", |to| to.object.hash()));
     let replacement = Replacement::of_template(&after, hash, to.is_none());
     warnings.extend(replacement_warnings(before, &replacement));
-    warnings.extend(to.and_then(|_| not_by_revision(before)));
+    warnings.extend(to.and_then(|to| not_by_revision(before, to)));
     let effect = template_effect(before, &replacement);
     let standstill = forecast::standstill(before, &replacement);
     let stops = forecast::warning(standstill.as_ref(), before, &replacement);
@@ -196,7 +196,7 @@ pub(super) fn propose_template(
 }
 
 /// Warns that another revision does not fix failures on a few nodes.
-fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
+fn not_by_revision(before: &Situation<'_>, to: &Revision<'_>) -> Option<Warning> {
     if let Some(container) = failing_added_container(before) {
         let message = format!(
             "container {container} fails, which admission adds to the pods: no revision of the template has it, so another one does not \
@@ -206,6 +206,15 @@ fn not_by_revision(before: &Situation<'_>) -> Option<Warning> {
     }
     if revision_fails(before) {
         return None;
+    }
+    let is_target = before.revisions.target().is_some_and(|(target, _)| target.number() == to.number());
+    if let Some(nodes) = failing_in_common(before).filter(|_| is_target) {
+        let number = to.number();
+        let message = format!(
+            "what fails on {} is the same in revision {number}: that is not likely to fix it, and its pods may fail as well once they are new",
+            count(nodes, "node")
+        );
+        return Some(Warning::new(WarningCode::NotByRevision, message));
     }
     let suspect = suspect(before);
     let message = match &suspect {

@@ -287,8 +287,14 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
         let is_same = replacement.is_same_template && !is_explained;
         !situation.creation_is_refused() && (is_same || nodes.iter().any(is_cluster))
     });
-    let group = |code| situation.coverage.problems.iter().find(|group| group.code == code);
-    let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code)?, nodes)));
+    let group = |code, node: &str| {
+        situation
+            .coverage
+            .problems
+            .iter()
+            .find(|group| group.code == code && group.nodes.iter().any(|name| name == node))
+    };
+    let found = reasons.into_iter().filter_map(|(code, nodes)| Some((group(code, nodes.first()?)?, nodes)));
     let warnings = found.map(|(group, nodes)| {
         let nodes = count_and(nodes.len(), "node", ["has", "have"]);
         let is_of_node = |name: &String| situation.node(name).is_some_and(RolloutNode::is_of_node);

@@ -1,6 +1,8 @@
 //! What a change may break, as sentences for the confirmation prompt.
 
+use super::effect::nodes_gained_and_lost;
 use crate::coverage::NodePlugin;
+use crate::facts::Facts;
 use crate::model::daemon_set::DaemonSet;
 use crate::report::count;
 use crate::report::partition::PartitionReport;
@@ -44,6 +46,14 @@ pub(crate) fn risks_of_stage(report: &PartitionReport, after: &DaemonSet) -> Vec
     let message = |code| warned(code).map(|warning| warning.message.clone());
     let another = message(WarningCode::AnotherTemplate);
     lost.into_iter().chain(another).chain(critical.or_else(|| message(WarningCode::AllAtOnce))).collect()
+}
+
+/// Returns the sentence that nodes lose their pods, or get one, because the API server has made another DaemonSet of what was planned.
+pub(crate) fn nodes_changed_by_server(before: &Facts<'_>, planned: &DaemonSet, made: &DaemonSet) -> Option<String> {
+    let (planned, made) = (Facts::new(before.index, planned), Facts::new(before.index, made));
+    let (gained, lost) = nodes_gained_and_lost(&planned, &made);
+    nodes_lost(&lost, 0)
+        .or_else(|| (!gained.is_empty()).then(|| format!("{} more get a pod", count(gained.len(), "node"))))
 }
 
 /// Returns the sentence that more nodes lose their pods at once than may be unavailable.

@@ -11,6 +11,7 @@ use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::age::format_age;
+use crate::report::count;
 use crate::report::count_and;
 use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
 
@@ -199,15 +200,10 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
     match target.available {
         0 => format!("revision {} is the newest whose template differs from the live one{skipped}", target.number()),
+        // Not all of them need be on nodes that are eligible, or that exist.
         available => {
-            let desired = revisions.daemon_set.status.desired_number_scheduled;
-            let number = target.number();
-            // There may be pods on nodes that are no longer eligible, or do not exist.
-            let why = match i64::try_from(available).is_ok_and(|nodes| nodes <= desired) {
-                true => format!("its pods are available on {available} of {desired} nodes"),
-                false => format!("{available} of its pods are available"),
-            };
-            format!("revision {number} was chosen because {why}{skipped}")
+            let pods = count(available, "available pod");
+            format!("revision {} was chosen because it has {pods}{skipped}", target.number())
         }
     }
 }

@@ -346,6 +346,7 @@ fn what_the_server_would_do_beside_a_change_is_told_before_it_is_made() {
         |_, object| object["spec"]["template"]["metadata"]["annotations"] = json!({"by": "webhook"});
     let unpace: Admission =
         |_, object| object["spec"]["updateStrategy"]["rollingUpdate"] = json!({"maxUnavailable": "100%"});
+    let pin: Admission = |_, object| object["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "none"});
     let rolls_out = "the server also changes the template, and the controller rolls that out: ";
     let changes = "the server also changes spec.updateStrategy.rollingUpdate";
     let set: &[&str] = &["set", "agent", "--min-ready-seconds=5", "--no-wait"];
@@ -353,6 +354,7 @@ fn what_the_server_would_do_beside_a_change_is_told_before_it_is_made() {
         (set, annotate, Some(rolls_out)),
         (&["restart", "agent", "--no-wait"], annotate, Some(rolls_out)),
         (&["undo", "agent", "--to-revision=1", "--no-wait"], annotate, Some(rolls_out)),
+        (set, pin, Some("; 3 nodes lose their pods immediately")),
         (set, unpace, Some(changes)),
         (&["restart", "agent", "--no-wait"], unpace, Some(changes)),
         (set, |_, _| {}, None),

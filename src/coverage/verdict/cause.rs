@@ -70,11 +70,13 @@ impl FixIn {
             FixIn::Node => Origin::Node,
             FixIn::Placement => Origin::Placement,
             FixIn::Asked => Origin::Template(TemplatePart::AskedOfNode),
-            FixIn::Host if matches!(part, TemplatePart::Anything | TemplatePart::Start) => {
+            FixIn::Host if matches!(part, TemplatePart::Anything | TemplatePart::Init | TemplatePart::Start) => {
                 Origin::Template(TemplatePart::AskedOfNode)
             }
             // No template has to do with it.
-            FixIn::Cluster if matches!(part, TemplatePart::Anything | TemplatePart::Start) => Origin::ControlPlane,
+            FixIn::Cluster if matches!(part, TemplatePart::Anything | TemplatePart::Init | TemplatePart::Start) => {
+                Origin::ControlPlane
+            }
             FixIn::Host | FixIn::Template | FixIn::Cluster | FixIn::Object => Origin::Template(part),
         }
     }

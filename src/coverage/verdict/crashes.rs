@@ -128,6 +128,29 @@ const LAST_WORDS: &[Cause] = &[
         "if the node has a GPU, install its driver, and have the NVIDIA runtime run these pods (runtimeClassName, or the default of the \
          container runtime); exclude nodes without GPUs with a nodeSelector",
     ),
+    // Longhorn.
+    cause(
+        FixIn::Host,
+        &["failed to execute iscsiadm", "iscsiadm/open-iscsi", "iscsiadm: not found"],
+        "install open-iscsi (iscsi-initiator-utils) on the node, and start iscsid: its volumes are attached by the node itself",
+    ),
+    // flannel.
+    cause(
+        FixIn::Cluster,
+        &["pod cidr not assigned"],
+        "give the node a podCIDR: kube-controller-manager does with --allocate-node-cidrs and --cluster-cidr, unless that range is used up \
+         (event CIDRNotAvailable of the node)",
+    ),
+    // kube-proxy on a node that is a container itself, as in kind.
+    cause(
+        FixIn::Host,
+        &[
+            "nf_conntrack_max: permission denied",
+            "nf_conntrack_max\": permission denied",
+            "nf_conntrack_max: read-only",
+        ],
+        "set conntrack.maxPerCore: 0 in the configuration of kube-proxy, and the value on the host: a node that is a container may not change it",
+    ),
     cause(
         FixIn::Template,
         &["argument list too long"],
@@ -383,19 +406,30 @@ pub fn crash_looping(
         }
         false => (told, Some(command)),
     };
+    let part = match said.and_then(port_in_use).filter(|_| pod.spec.host_network) {
+        Some(port) => TemplatePart::Port(port.to_owned()),
+        None if role == Role::Init => TemplatePart::Init,
+        None => TemplatePart::Anything,
+    };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
+    let finding = finding.with_origin(Origin::Template(part.clone()));
     let finding = match end.and_then(|end| start_origin(subject, pod, container, &end.reason, &end.message)) {
         Some(origin) => finding.with_origin(origin),
         None => finding,
     };
     match (command, of_node) {
         _ if decisive.is_some() => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
-        (Some(command), Some(fix_in)) => {
-            finding.with_origin(fix_in.origin(TemplatePart::Anything)).with_command(command)
-        }
+        (Some(command), Some(fix_in)) => finding.with_origin(fix_in.origin(part)).with_command(command),
         (Some(command), None) => finding.with_command(command),
         (None, _) => finding,
     }
+}
+
+/// Returns the port on which a program could not listen: `listen tcp :9100: bind: address already in use`.
+fn port_in_use(said: &str) -> Option<&str> {
+    let (before, _) = said.split_once("address already in use")?;
+    let port = before.rsplit(':').find(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit()))?;
+    Some(port)
 }
 
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.

@@ -147,7 +147,7 @@ fn label(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, outcome: &Label
     let is_near = near_miss::is_near_value(wanted, actual);
     let finding = if is_near {
         let advice = format!("if {key}={actual} is meant, correct the nodeSelector");
-        Finding::mistake(daemon_set, code, message.words(" (likely a typo)"), advice)
+        Finding::mistake(daemon_set, code, message.words(" (likely a mistake)"), advice)
     } else {
         let change = format!("change label {key} to {}", quote_empty(wanted));
         if key.starts_with("nvidia.com/") && OPERATOR_STATES.iter().any(|state| actual.starts_with(state)) {

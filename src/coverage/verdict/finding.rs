@@ -82,6 +82,10 @@ pub enum TemplatePart {
     OtherPods,
     RuntimeClass,
     Scheduler,
+    /// A port of the node, as text, on which something else listens.
+    Port(String),
+    /// What an init container notices: it has ended before the containers start.
+    Init,
     /// It may be anything.
     Anything,
 }

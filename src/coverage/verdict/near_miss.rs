@@ -50,13 +50,14 @@ fn parts(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or(("", key))
 }
 
-/// Returns whether one value was likely meant by another: they differ in case, or by a typo.
+/// Returns whether one value was likely meant by another: they differ in case, or by a typo, or both say only that something is there, as
+/// the roles of nodes do.
 ///
 /// Values that differ in one letter alone, such as `us-east-1a` and `us-east-1b`, differ on purpose.
 pub fn is_near_value(wanted: &str, actual: &str) -> bool {
     let differing = wanted.chars().zip(actual.chars()).filter(|(a, b)| !a.eq_ignore_ascii_case(b)).count();
     let one_letter = wanted.chars().count() == actual.chars().count() && differing == 1;
-    !one_letter && is_typo(wanted, actual)
+    (!one_letter && is_typo(wanted, actual)) || matches!((wanted, actual), ("true", "") | ("", "true"))
 }
 
 /// Returns the name that is likely meant by one that does not exist.
@@ -146,6 +147,7 @@ mod tests {
         assert!(!is_near_value("linux", "linux"));
         assert!(is_near_value("linux", "Linux"));
         assert!(is_near_value("linux", "linxu"));
+        assert!(is_near_value("true", "") && is_near_value("", "true") && !is_near_value("false", ""));
     }
 
     #[test]

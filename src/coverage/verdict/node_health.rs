@@ -9,6 +9,7 @@ use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::facts::index::Index;
+use crate::facts::node_removal::SHUT_DOWN;
 use crate::facts::node_removal::{began_at, is_by_autoscaler, is_stuck, stuck_deletion};
 use crate::model::node::{Node, Taint};
 use crate::report::age::seconds_between;
@@ -51,10 +52,6 @@ const MEND_RUNTIME: &str =
 
 /// What to do about a Node object whose deletion takes too long.
 pub const CHECK_FINALIZERS: &str = "the Node object is being deleted: check the controllers of its finalizers";
-
-/// The taint of a node whose machine is off, as its cloud provider says: `monitorNodes` of k8s.io/cloud-provider,
-/// controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37.
-const SHUT_DOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
 /// Returns what becomes of a node that is not to be repaired, and what to do: it is being removed, or its machine is off.
 pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static str)> {

@@ -3,7 +3,7 @@
 use super::PROGRESS_DEADLINE;
 use super::creation_errors::{other_nodes, runs_elsewhere, same_elsewhere};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin};
+use super::finding::{Finding, Origin, delete_pod};
 use super::sentence::Sentence;
 use crate::model::event::Event;
 use crate::model::image::Image;
@@ -49,6 +49,13 @@ pub fn of_digest(
     };
     let working = same_elsewhere(subject, pod).filter(is_alike).map(|other| other.image_id(&container.name));
     let Some(working) = working.collect::<Option<Vec<&str>>>() else { return finding };
+    if status.last_state.terminated.as_ref().is_some_and(|end| end.message.contains("exec format error"))
+        && working.iter().any(|id| digest(id) == digest(own))
+    {
+        let advice = "remove the image from the node (`crictl rmi` there), and then delete the pod: its copy there is damaged, the same image \
+                      works on other nodes of this architecture";
+        return Finding { advice: advice.into(), ..finding.with_origin(Origin::Node).with_command(delete_pod(pod)) };
+    }
     // Some runtimes tell the digest of the image's configuration if they have no other.
     if working.iter().any(|id| digest(id) == digest(own) || id.contains('@') != own.contains('@')) {
         return finding;
@@ -82,6 +89,23 @@ mod tests {
     use serde_json::json;
 
     use crate::coverage::test_support::{World, at, world};
+
+    #[test]
+    fn an_image_that_works_on_other_nodes_of_the_same_architecture_is_damaged_on_this_one() {
+        let crash = json!({"restartCount": 9, "imageID": "agent@sha256:a", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 255, "message": "exec /agent: exec format error", "finishedAt": at("11:59:00")}}});
+        for (architecture, id, is_damaged) in
+            [("amd64", "agent@sha256:a", true), ("arm64", "agent@sha256:a", false), ("amd64", "agent@sha256:b", false)]
+        {
+            let of = |architecture: &str| json!({"status": {"nodeInfo": {"architecture": architecture}}});
+            let status = json!([{"name": "agent", "ready": true, "imageID": id, "state": {"running": {}}}]);
+            let world = world().node("n", of("amd64")).unready_pod("agent-n", "n", crash.clone(), json!({}));
+            let world = world.node("o", of(architecture));
+            let world = world.pod("agent-o", "o", json!({"status": {"containerStatuses": status}}));
+            let fix = &world.coverage().nodes[0].reasons[0].fix;
+            assert_eq!(fix.advice.contains("crictl rmi"), is_damaged, "{architecture} {id}: {}", fix.advice);
+        }
+    }
 
     #[test]
     fn a_tag_that_stands_for_another_image_where_the_pod_works_is_told() {

@@ -209,9 +209,12 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
     next_of_other_run(situation, keep, flags) == Some(Instruction::Done(Vec::new()))
 }
 
-/// Returns whether another run has stopped at its gates if it still looks; `false` if that is not in the cluster.
-pub(super) fn gates_stop(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> bool {
-    matches!(next_of_other_run(situation, keep, flags), Some(Instruction::Stop(_)))
+/// Returns why another run stops at its gates if it looks; nothing if it does not, or if that is not in the cluster.
+pub(super) fn gates_failures(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> Vec<GateFailure> {
+    match next_of_other_run(situation, keep, flags) {
+        Some(Instruction::Stop(failures)) => failures,
+        _ => Vec::new(),
+    }
 }
 
 /// Returns what another run does next, without what only it remembers.

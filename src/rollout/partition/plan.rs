@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::instruction::gates_stop;
+use super::instruction::gates_failures;
 use super::order::order;
 use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
@@ -617,7 +617,7 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
         let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
         let deadline = deadline.saturating_add(daemon_set.spec.min_ready_seconds);
         let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
-        gates_stop(before, stays, flags) || (is_late && !flags.verifies)
+        !gates_failures(before, stays, flags).is_empty() || (is_late && !flags.verifies)
     });
     let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };

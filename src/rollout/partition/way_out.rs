@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::instruction::gates_hold;
-use super::plan::{Amount, StageRequest};
+use super::instruction::{gates_failures, gates_hold};
+use super::plan::{Amount, StageRefusal, StageRequest, plan};
 use super::template::NewTemplate;
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
-use crate::model::int_or_percent::IntOrPercent;
+use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DaemonSetName, Subcommand};
@@ -23,6 +23,7 @@ const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
 const MOST_REPLACED: usize = 5;
 
 /// A stage that another run may continue.
+#[derive(Clone)]
 pub(crate) struct Continued<'a> {
     name: &'a DaemonSetName,
     flags: StageFlags,
@@ -95,15 +96,38 @@ impl<'a> Continued<'a> {
         Some(command)
     }
 
-    /// Returns the command that updates all other nodes under the same gates, and restores the strategy.
-    fn finish(&self) -> Command {
+    /// Returns the stage that updates all other nodes under the same gates, and restores the strategy.
+    fn of_all(&self) -> Self {
         let flags = StageFlags {
             nodes: Vec::new(),
             has_other_nodes: false,
             node_selector: String::new(),
             ..self.flags.clone()
         };
-        self.command(&flags, ALL)
+        Continued { flags, amount: ALL, ..self.clone() }
+    }
+
+    /// Returns the stage as it can begin now: if it lacks that, with a limit that excuses the nodes that are unavailable already. `None` if
+    /// it would be refused, or has no node left.
+    fn as_it_can_begin(mut self, situation: &Situation<'_>) -> Option<Self> {
+        // What several stages or a rollback do next is derived from more than this.
+        if self.flags.staged.is_some() || self.flags.is_undo || self.flags.has_other_nodes {
+            return Some(self);
+        }
+        let tried = |stage: &Self| {
+            let StageFlags { nodes, node_selector, spread_by, max_unavailable, evict, .. } = stage.flags.clone();
+            let node_selector = node_selector.parse().unwrap_or_default();
+            let request = StageRequest::new(stage.amount, NewTemplate::Live, String::new());
+            plan(situation, &StageRequest { nodes, node_selector, spread_by, max_unavailable, evict, ..request }, None)
+        };
+        match tried(&self) {
+            Err(StageRefusal::NoBudget { enough, .. }) => {
+                self.flags.max_unavailable = Some(IntOrPercent::Int(int(enough)));
+                tried(&self).is_ok().then_some(self)
+            }
+            Err(StageRefusal::TooFewNodes { .. } | StageRefusal::NoSuchNode(_) | StageRefusal::HeldBy(_)) => None,
+            _ => Some(self),
+        }
     }
 
     /// Returns the command that rolls all nodes back to a revision, with the same kind of replacement. Under OnDelete, nobody has
@@ -196,13 +220,15 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let is_any_left = request.nodes.is_empty() || request.nodes.iter().any(is_left);
     continued.flags.nodes.retain(is_left);
     let name = &report.daemon_set;
-    let mut fixes = match report.outcome.stage {
+    let mut fixes: Vec<Fix> = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         // A rollback does not replace pods of other revisions than the one that it leaves.
         PartitionStage::Complete if report.rolls_back => {
             continued.again().map(|again| Fix::new("to finish", again)).into_iter().collect()
         }
-        PartitionStage::Complete => vec![Fix::new("to finish", continued.finish())],
+        PartitionStage::Complete => {
+            continued.of_all().again().map(|again| Fix::new("to finish", again)).into_iter().collect()
+        }
         PartitionStage::Begun | PartitionStage::Stopped => {
             let again = continued.again().filter(|_| is_any_left).map(|again| Fix::new("to continue", again));
             replace_restarted(name, &report.outcome.failures).into_iter().chain(again).collect()
@@ -248,14 +274,25 @@ pub(in crate::rollout) fn continuation(
     let continued = Continued::of_hold(name, hold, situation.current.known().map(|current| current.revision));
     let (Some(partition), Some(mut continued)) = (hold.partition, continued) else {
         let advice = "to update the remaining nodes under the gates of `partition`";
-        return vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))];
+        let request = StageRequest::new(ALL, NewTemplate::Live, String::new());
+        let rest = Continued::of_request(name, &request).as_it_can_begin(situation);
+        return rest.and_then(|rest| Some(Fix::new(advice, rest.again()?))).into_iter().collect();
     };
+    // A node that is gone would be refused; without any, the stage would be one of all nodes.
+    let is_left = |name: &String| situation.node(name).is_some_and(|node| node.eligible);
+    if continued.flags.nodes.iter().any(is_left) {
+        continued.flags.nodes.retain(is_left);
+    }
     // The same command knows which of several stages comes next.
     let updates = updates || hold.flags.as_ref().is_some_and(|flags| flags.staged.is_some());
+    let can_begin = continued.clone().as_it_can_begin(situation).filter(|_| updates);
+    let updates = can_begin.is_some();
+    let continued = can_begin.unwrap_or(continued);
+    let whole = || continued.of_all().as_it_can_begin(situation)?.again();
     // Without a node of the stage to update, the same command would do nothing.
     let go_on = |continued: &Continued<'_>| match updates || continued.flags.is_undo {
         true => continued.again(),
-        false => Some(continued.finish()),
+        false => whole(),
     };
     let Some(flags) = &hold.flags else {
         let how = if updates { "to continue" } else { "its nodes are updated; to update all others" };
@@ -265,11 +302,6 @@ pub(in crate::rollout) fn continuation(
         );
         return go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect();
     };
-    // A node that is gone would be refused; without any, the stage would be one of all nodes.
-    let is_left = |name: &String| situation.node(name).is_some_and(|node| node.eligible);
-    if continued.flags.nodes.iter().any(is_left) {
-        continued.flags.nodes.retain(is_left);
-    }
     let set = match (flags.verifies, flags.has_other_nodes) {
         (false, false) => "",
         (true, false) => ", with VERIFY set to the command of --verify, which is not kept",
@@ -298,23 +330,30 @@ pub(in crate::rollout) fn continuation(
             }
         };
     }
-    let finish = |advice: &str| Fix::new(format!("{advice}{set}"), continued.finish());
+    let finish = |advice: &str| whole().map(|command| Fix::new(format!("{advice}{set}"), command));
     let is_last = flags.is_undo || partition.value() == 0;
     if !updates && !is_last && gates_hold(situation, partition, flags) {
         let back = back_to.map(|number| Fix::new("to roll back", continued.back(number)));
-        return [finish("to finish")].into_iter().chain(back).collect();
+        return finish("to finish").into_iter().chain(back).collect();
     }
-    let advice = if updates || flags.is_undo { "to continue" } else { "to check the gates of the stage again" };
+    let failures = if updates { gates_failures(situation, partition, flags) } else { Vec::new() };
+    let advice = match updates || flags.is_undo {
+        true if !failures.is_empty() => "once what its gates stop at is fixed, to continue",
+        true => "to continue",
+        false => "to check the gates of the stage again",
+    };
+    let first_of_all = skip_node(&failures).into_iter().chain(replace_restarted(name, &failures));
     let again = continued.again().map(|again| Fix::new(format!("{advice}{set}"), again));
     // None of its pods was ever created: to continue would not help.
     let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
     let has_begun = situation.eligible().any(|node| node.updated.is_some());
-    let back = back_to.filter(|_| (is_refused || has_begun) && !flags.is_undo);
+    let helps = if is_refused { situation.another_is_admitted() } else { has_begun };
+    let back = back_to.filter(|_| helps && !flags.is_undo);
     let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
     let (first, last) = if is_refused { (back, None) } else { (None, back) };
     // Whether the command of --verify has passed is not in the cluster.
-    let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed"));
-    first.into_iter().chain(again).chain(finish).chain(last).collect()
+    let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed")).flatten();
+    first.into_iter().chain(first_of_all).chain(again).chain(finish).chain(last).collect()
 }
 
 #[cfg(test)]
@@ -452,7 +491,7 @@ mod tests {
         let evicted = continued(flags(&|flags| flags.evict = true));
         let with_evict = |command: &str| command.replace("partition", "partition --evict");
         assert_eq!(evicted, [with_evict(finish), with_evict(back)]);
-        // Nodes that are gone are left out, unless none is left.
+        // Nodes that are gone are left out; without any, the others follow.
         let nodes = |nodes: &[&str]| {
             let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
             let snapshot = held(&flags(&|_| {})).revision("hash1", 1).finish();
@@ -463,7 +502,7 @@ mod tests {
             fixes[0].command.as_ref().unwrap().to_string()
         };
         assert_eq!(nodes(&["n0", "gone", "n2"]), "kubectl ds partition -n default --nodes 'n0,n2' agent 1");
-        assert_eq!(nodes(&["gone"]), "kubectl ds partition -n default --nodes gone agent 1");
+        assert_eq!(nodes(&["gone"]), "kubectl ds partition -n default agent 0");
         // Under OnDelete, what is rolled back is no reason to replace other pods.
         let on_delete = json!({"kubectl-ds/original-update-strategy": r#"{"type":"OnDelete"}"#});
         let snapshot = held(&flags(&|_| {})).daemon_set(json!({"metadata": {"annotations": on_delete}}));

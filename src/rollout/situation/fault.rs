@@ -9,6 +9,7 @@ use super::worked_for_long::RUN;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
 use crate::facts::controller::DEFAULT_SCHEDULER;
+use crate::facts::node_removal::is_leaving;
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
@@ -194,7 +195,7 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         // The old pod fails, and is replaced.
         return if was_broken(situation, node) && works_on_most(situation) { Fault::Node } else { Fault::Unknown };
     }
-    match everything_fails_since(situation, node) {
+    match everything_fails_since(situation, node).or_else(|| lost_since(node)) {
         Some(since) if was_before_rollout(situation, since) => Fault::Node,
         // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
@@ -359,7 +360,7 @@ fn may_exceed_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool 
 pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let Some(object) = node.object else { return false };
     let Some(lost) = lost_since(node) else { return false };
-    if was_never_ready(object) {
+    if was_never_ready(object) || is_leaving(object, lost) {
         return false;
     }
     let terminating = node.terminating.iter().copied().filter(|pod| situation.is_updated(pod) == Some(true));
@@ -471,10 +472,13 @@ fn was_before_pod(node: &RolloutNode<'_>, since: Timestamp) -> bool {
 
 /// Returns whether all other pods on a node fail, and most did before the rollout started: if so, it is the node's
 /// fault, regardless of the current revision elsewhere. The same is true if they have failed since the node joined the cluster, and
-/// the template works on another node.
+/// the template works on another node, and if the node itself has not been ready since before.
 pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let works =
         |other: &RolloutNode<'_>| situation.works_on(other) || (other.old_is_available && situation.only_restarts());
+    if lost_since(node).is_some_and(|since| was_before_rollout(situation, since)) {
+        return true;
+    }
     everything_fails_since(situation, node).is_some_and(|since| {
         let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
         let from_the_start = joined.is_some_and(|joined| seconds_between(joined, since) <= JOINING);

@@ -185,7 +185,8 @@ impl<'a> RolloutNode<'a> {
     /// Returns whether deleted pods stay on the node: they disappear only when its kubelet confirms it. The primary
     /// reason may be different, such as a taint.
     pub(in crate::rollout) fn keeps_pods(&self) -> bool {
-        self.code() == Some(ReasonCode::StuckTerminating) || (self.object.is_some() && !self.is_ready())
+        let is_down = |node: &Node| !node.is_ready() && !node.lacks_only_network();
+        self.code() == Some(ReasonCode::StuckTerminating) || self.object.is_some_and(is_down)
     }
 
     /// Returns whether the node prevents the rollout from being complete.
@@ -503,9 +504,10 @@ impl<'a> Situation<'a> {
         node.updated_is_available && node.updated.is_some_and(is_steady)
     }
 
-    /// Returns whether an eligible node has no available pod, and waiting does not help.
+    /// Returns whether an eligible node has no available pod because one of the current revision fails, and waiting does not help.
     pub(in crate::rollout) fn fails_on(&self, node: &RolloutNode<'_>) -> bool {
-        node.eligible && !node.updated_is_available && !node.old_is_available && !self.passes(node)
+        let has_cause = node.diagnosis.is_some() && node.is_on_current();
+        node.eligible && has_cause && !node.updated_is_available && !node.old_is_available && !self.passes(node)
     }
 
     /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
@@ -565,6 +567,15 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
     // A kubelet that starts rejects pods that have been ready for long, and removes their conditions.
     let started = || node?.condition("Ready")?.last_transition_time.get();
     let of_condition = of_pod(pod, "Ready").or_else(|| of_pod(pod, "PodScheduled"));
+    if pod.is_ready() {
+        // What ended a container made it unready; that its node is gone leaves no time.
+        let last_ended = |status: &ContainerStatus| status.last_state.terminated.as_ref()?.finished_at.get();
+        let ready = || pod.condition("Ready")?.last_transition_time.get();
+        let was_long_ago =
+            |at: &Timestamp| created.is_none_or(|created| seconds_between(created, *at) > PROGRESS_DEADLINE);
+        let restarted = pod.container_statuses().filter_map(last_ended).max().or_else(|| ready().filter(was_long_ago));
+        return restarted.or(created).filter(|_| code == ReasonCode::NotYetAvailable);
+    }
     of_condition.or_else(|| match pod.is_terminal() {
         true => ended().or_else(|| created.max(started())),
         false => created,

@@ -7,6 +7,7 @@ use super::Situation;
 use crate::coverage::{TemplatePart, registry};
 use crate::difference::difference;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
+use crate::model::quantity::Quantity;
 use crate::model::template::Template;
 use crate::report::change::{Change, PathStep};
 use crate::scheduling::should_run::DaemonPod;
@@ -81,15 +82,32 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
         TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
+        TemplatePart::Port(port) => [template, &situation.revisions.live].iter().all(|it| listens_on(it, port)),
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
-        TemplatePart::Anything => {
-            // What a restart shows is told on its own.
+        TemplatePart::Init | TemplatePart::Anything => {
             let changes = changes();
-            let all = |is: &dyn Fn(&Change) -> bool| changes.iter().all(is);
-            !all(&is_restart) && all(&|change| is_unnoticed(situation, template, change))
+            let starts_later = |change: &Change| *part == TemplatePart::Init && is_of_container(change);
+            // What a restart shows is told on its own.
+            !changes.iter().all(is_restart)
+                && changes.iter().all(|it| starts_later(it) || is_unnoticed(situation, template, it))
         }
     }
+}
+
+/// Returns whether pods are on the network of their nodes, and have a port in the template: declared, or in an argument or a variable.
+fn listens_on(template: &Template, port: &str) -> bool {
+    let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
+    let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| entry[name].to_string() == port);
+    let spec = &template.value()["spec"];
+    let mut ports = entries(spec, "containers").flat_map(|container| entries(container, "ports"));
+    spec["hostNetwork"] == true && (ports.any(is_declared) || template.texts().into_iter().any(is_number))
+}
+
+/// Returns whether a change is inside a container that starts after the init containers.
+fn is_of_container(change: &Change) -> bool {
+    let path = change.path.0.get(1..3);
+    path.is_some_and(|path| path[0] == PathStep::Field("containers".to_owned()) && is_inside_container(change))
 }
 
 /// Returns whether pods of the revision to roll back to are the same: the current one only restarts them.
@@ -141,11 +159,52 @@ fn is_unnoticed(situation: &Situation<'_>, template: &Template, change: &Change)
         _ => String::new(),
     };
     let path: Vec<String> = change.path.0.iter().map(field).collect();
+    let mut values = [&change.from, &change.to].into_iter().flatten();
+    if path.last().is_some_and(|name| values.all(|value| is_default(name, value))) {
+        return true;
+    }
     match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["spec", "containers" | "initContainers", _, field @ ..] if gives_more(field, change) => true,
         ["spec", field, ..] if UNNOTICED.contains(field) => true,
         ["spec", field, ..] if PLACES.contains(field) => runs_on_the_same(situation, template),
         ["spec", "containers" | "initContainers", _, "terminationMessagePath" | "terminationMessagePolicy"] => true,
         ["metadata", "annotations", key] => NOTES.iter().any(|begin| key.starts_with(begin)) || is_restart(change),
+        _ => false,
+    }
+}
+
+/// Returns whether a container only gets more by a change to one of its fields: resources, or time to pass its probes.
+fn gives_more(field: &[&str], change: &Change) -> bool {
+    let (from, to) = (change.from.as_ref(), change.to.as_ref());
+    let amount = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => Quantity::new(text.as_str()).nanos(),
+        Some(value) => Quantity::new(value.to_string()).nanos(),
+        None => None,
+    };
+    let is_more = || amount(from).zip(amount(to)).is_some_and(|(from, to)| from < to);
+    match field {
+        ["resources", "limits", "cpu" | "memory"] if to.is_none() => true,
+        ["resources", "requests"] | ["resources", "requests", "cpu" | "memory"] if from.is_none() => true,
+        ["resources", "limits" | "requests", "cpu" | "memory" | "ephemeral-storage"] => is_more(),
+        ["livenessProbe" | "readinessProbe"] => to.is_none(),
+        ["livenessProbe" | "readinessProbe" | "startupProbe", of_probe] => {
+            let of_time = ["timeoutSeconds", "failureThreshold", "initialDelaySeconds", "periodSeconds"];
+            of_time.contains(of_probe) && (from.is_none() || is_more())
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a value is what containers have without it: releases differ in whether they set it in templates.
+fn is_default(name: &str, value: &Value) -> bool {
+    match (name, value) {
+        (_, Value::Object(fields)) => fields.iter().all(|(name, value)| is_default(name, value)),
+        (_, Value::Array(items)) => items.iter().all(|item| is_default(name, item)),
+        ("enableServiceLinks", value) => *value == true,
+        ("procMount", value) => value == "Default",
+        // Of a `resizePolicy`.
+        ("resourceName", _) => true,
+        ("restartPolicy", value) => value == "NotRequired",
         _ => false,
     }
 }

@@ -314,6 +314,12 @@ pub(in crate::rollout) fn failing(situation: &Situation<'_>) -> Vec<ReasonCode> 
     failing.filter_map(|node| node.code()).collect()
 }
 
+/// Returns on how many nodes pods of the current revision fail, if all do because of what the revision to roll back to has, too.
+pub(in crate::rollout) fn failing_in_common(situation: &Situation<'_>) -> Option<usize> {
+    let nodes: Vec<_> = may_fail(situation).collect();
+    (!nodes.is_empty() && nodes.iter().all(|node| is_in_common(situation, node))).then_some(nodes.len())
+}
+
 fn failing_nodes<'s, 'a>(situation: &'s Situation<'a>) -> impl Iterator<Item = &'s RolloutNode<'a>> {
     may_fail(situation).filter(|node| !is_in_common(situation, node))
 }

@@ -79,6 +79,16 @@ fn a_template_whose_revision_was_not_read_is_not_rolled_out() {
     assert_eq!(status(revision().daemon_set(default)).verdict, Verdict::Complete);
 }
 
+/// A rolling update also deletes the old pods of nodes that are not eligible, such as those that were tainted since.
+#[test]
+fn pods_that_will_not_be_recreated_are_told_before_they_are_deleted() {
+    let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+    let world = world().node("a", tainted).pod("agent-a", "a", old()).node("b", json!({})).pod("agent-b", "b", old());
+    let next = status(world).next;
+    assert_eq!((next.candidates.len(), next.replace), (2, 1));
+    assert_eq!(next.not_recreated_on, ["a"]);
+}
+
 /// Coverage counts a ready pod as available until it is deleted (`KUBECTL_DS_SEED=2000`, rollout 0).
 #[test]
 fn a_rollout_waits_for_ready_pods_that_are_terminating() {

@@ -44,6 +44,9 @@ fn what_keeps_a_container_from_starting_in_both_revisions_is_not_the_fault_of_on
     let (plain, quiet) = (json!({}), with_variable("LOG_LEVEL"));
     let probe = json!({"livenessProbe": {"exec": {"command": ["true"]}}});
     let non_root = json!({"securityContext": {"runAsNonRoot": true}});
+    let privileged = json!({"securityContext": {"procMount": "Default", "privileged": true}});
+    let default_mount = json!({"securityContext": {"procMount": "Default"}});
+    let default_policy = json!({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]});
     let both = |one: &Value, other: &Value| {
         let mut both = one.clone();
         both.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
@@ -59,6 +62,10 @@ fn what_keeps_a_container_from_starting_in_both_revisions_is_not_the_fault_of_on
         ("agent:1", &plain, &json!({"command": ["agent"]}), crashes(missing, "StartError"), true),
         // What has run may have failed because of anything.
         ("agent:1", &plain, &quiet, crashes("panic: no level x", "Error"), true),
+        ("agent:1", &plain, &privileged, crashes("panic: no level x", "Error"), true),
+        // Another release of Kubernetes writes what is meant anyway.
+        ("agent:1", &plain, &default_mount, crashes("panic: no level x", "Error"), false),
+        ("agent:1", &plain, &default_policy, crashes("panic: no level x", "Error"), false),
         ("agent:1", &non_root, &both(&non_root, &quiet), waits("CreateContainerConfigError", as_root), false),
         ("agent:1", &plain, &non_root, waits("CreateContainerConfigError", as_root), true),
         ("agent:1", &plain, &quiet, waits("CreateContainerError", "something that nobody knows"), false),
@@ -73,6 +80,111 @@ fn what_keeps_a_container_from_starting_in_both_revisions_is_not_the_fault_of_on
         assert_eq!(rolls_back(&status), is_revision, "{image} {after} {state}: {:?}", commands(&status));
         assert_eq!(blames_revision(&status), is_revision, "{image} {after} {state}: {:?}", status.suspect);
         assert_eq!(status.faults.unwrap().revision > 0, is_revision, "{image} {after} {state}");
+    }
+}
+
+fn limited(memory: &str) -> Value {
+    json!({"resources": {"limits": {"memory": memory}}})
+}
+
+fn probed(timeout: i64, failures: i64) -> Value {
+    json!({"livenessProbe": {"exec": {"command": ["true"]}, "timeoutSeconds": timeout, "failureThreshold": failures}})
+}
+
+/// Pods that fail anyway are replaced first: a revision that was to help them is not why they fail.
+#[test]
+fn a_revision_that_only_gives_its_containers_more_is_not_to_blame() {
+    let both = json!({"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}});
+    for (before, after, is_revision) in [
+        (limited("256Mi"), limited("0.5Gi"), false),
+        (limited("256Mi"), json!({}), false),
+        (limited("512Mi"), limited("256Mi"), true),
+        (json!({}), limited("256Mi"), true),
+        (limited("1Gi"), both.clone(), true),
+        (both, limited("1Gi"), false),
+        (json!({"resources": {"requests": {"cpu": "10m"}}}), json!({"resources": {"requests": {"cpu": "1"}}}), false),
+        (json!({"resources": {"requests": {"cpu": "1"}}}), json!({"resources": {"requests": {"cpu": "10m"}}}), true),
+        (probed(1, 3), probed(5, 10), false),
+        (probed(1, 3), json!({}), false),
+        (probed(5, 3), probed(1, 3), true),
+        (json!({}), probed(5, 3), true),
+    ] {
+        let (old, new) = (of("agent:1", before), of("agent:1", after.clone()));
+        let world = revisions(old, new.clone()).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = new;
+        let failing = crashes("panic: no level x", "Error");
+        let status = status(with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{after}: {:?}", status.suspect);
+    }
+}
+
+#[test]
+fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_common() {
+    let on = |host: bool, image: &str, container: &Value| {
+        let mut spec = of(image, container.clone());
+        spec["hostNetwork"] = json!(host);
+        spec
+    };
+    let declared = json!({"ports": [{"containerPort": 9100, "hostPort": 9100}]});
+    let argument = |port: u32| json!({"args": [format!("--web.listen-address=[$(IP)]:{port}")]});
+    for (before, after, is_revision) in [
+        (on(true, "agent:1", &declared), on(true, "agent:2", &declared), false),
+        (on(true, "agent:1", &argument(9100)), on(true, "agent:2", &argument(9100)), false),
+        (on(true, "agent:1", &argument(9101)), on(true, "agent:1", &argument(9100)), true),
+        (on(true, "agent:1", &argument(91001)), on(true, "agent:1", &argument(9100)), true),
+        (on(false, "agent:1", &argument(9100)), on(true, "agent:1", &argument(9100)), true),
+        (on(false, "agent:1", &argument(9100)), on(false, "agent:2", &argument(9100)), true),
+    ] {
+        let world = revisions(before, after.clone()).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let failing = crashes("listen tcp 0.0.0.0:9100: bind: address already in use", "Error");
+        let status = status(with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{after}: {:?}", status.suspect);
+    }
+}
+
+/// A plugin for the network cannot become ready on a node that something else keeps from it.
+#[test]
+fn a_node_that_was_not_ready_before_the_rollout_is_to_blame_itself() {
+    for (lost, is_of_node) in [("11:40:00", true), ("11:46:30", false)] {
+        let ready = json!([{"type": "Ready", "status": "False", "reason": "KubeletNotReady", "lastTransitionTime": at(lost),
+            "message": "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady"}]);
+        let (old, new) = (of("agent:1", json!({})), of("agent:2", json!({})));
+        let world = revisions(old, new.clone()).node("b", json!({"status": {"conditions": ready}}));
+        let mut pod = since(SINCE);
+        pod["spec"] = new;
+        let failing = crashes("panic: no level x", "Error");
+        let status = status(with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]), &[]);
+        let blames_node = status.suspect.as_ref().is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
+        assert_eq!(blames_node, is_of_node, "{lost}: {:?}", status.suspect);
+    }
+}
+
+/// A container starts after the init containers.
+#[test]
+fn an_init_container_does_not_fail_because_of_what_starts_later() {
+    let of = |image: &str, init: &str, account: &str| {
+        let mut spec = of(image, json!({}));
+        spec["initContainers"] = json!([{"name": "install", "image": init}]);
+        spec["serviceAccountName"] = json!(account);
+        spec
+    };
+    for (after, is_revision) in [
+        (of("agent:2", "install:1", "a"), false),
+        (of("agent:2", "install:2", "a"), true),
+        (of("agent:2", "install:1", "b"), true),
+    ] {
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let mut failing = crashes("cp: Permission denied", "Error");
+        failing["name"] = json!("install");
+        pod["status"]["initContainerStatuses"] = json!([failing]);
+        let world = revisions(of("agent:1", "install:1", "a"), after.clone()).node("b", json!({}));
+        let pending = json!({"restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}}});
+        let status = status(with_old(world.unready_pod("agent-b", "b", pending, pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{after}: {:?}", status.problems);
     }
 }
 

@@ -173,7 +173,7 @@ fn status<'a>(
             .update()
             .map(|update| update.retained.iter().map(|&node| node.to_owned()).collect())
             .unwrap_or_default(),
-        next: if replaces { next(step, in_place) } else { NextActions::default() },
+        next: if replaces { next(&situation, step, in_place) } else { NextActions::default() },
         eta: (verdict == Verdict::Progressing).then(|| eta::eta(&situation, step)).flatten(),
         way_out: way_out::way_out(&situation, &judgement),
         recent_changes: Vec::new(),
@@ -248,7 +248,7 @@ fn outdated(situation: &Situation<'_>) -> Vec<OutdatedNodes> {
     by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()
 }
 
-fn next(step: &NextStep<'_>, in_place: bool) -> NextActions {
+fn next(situation: &Situation<'_>, step: &NextStep<'_>, in_place: bool) -> NextActions {
     let names = |nodes: &[&str]| -> Vec<String> { nodes.iter().map(|node| (*node).to_owned()).collect() };
     let pods = |pods: &[&Pod]| -> Vec<String> { pods.iter().map(|pod| pod.metadata.name.clone()).collect() };
     let candidates = step.update().map(|update| {
@@ -256,12 +256,15 @@ fn next(step: &NextStep<'_>, in_place: bool) -> NextActions {
         candidates.map(|candidate| candidate.node.to_owned()).collect()
     });
     let candidates: Vec<String> = candidates.unwrap_or_default();
+    let is_left = |name: &&String| situation.node(name).is_some_and(|node| !node.eligible);
+    let not_recreated_on = candidates.iter().filter(is_left).cloned().collect();
     match step.update() {
         Some(update) if step.reaches_update() => NextActions {
             create_on: names(&update.create),
             delete: pods(&update.delete),
             replace: update.replaced_now + update.not_eligible_deleted_now,
             candidates,
+            not_recreated_on,
             in_place,
         },
         _ => NextActions {
@@ -269,6 +272,7 @@ fn next(step: &NextStep<'_>, in_place: bool) -> NextActions {
             delete: pods(&step.upkeep.delete),
             replace: 0,
             candidates,
+            not_recreated_on,
             in_place,
         },
     }

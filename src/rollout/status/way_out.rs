@@ -20,6 +20,7 @@ use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
+use crate::rollout::change_warnings::holder;
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, kept};
@@ -30,7 +31,7 @@ use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::simulation::{Advance, advances};
-use crate::rollout::situation::{RolloutNode, Situation};
+use crate::rollout::situation::{NoRollback, RolloutNode, Situation};
 use crate::rollout::undo::is_return;
 use crate::scheduling::daemon_pods::PILE;
 
@@ -43,7 +44,13 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     let Judgement { verdict, step, suspect, .. } = judgement;
     let (verdict, suspect) = (*verdict, suspect.as_ref());
     let revision_fails = revision_fails(situation);
-    let undo = || rollback(situation).ok();
+    let undo = || match rollback(situation) {
+        Err(NoRollback::Reverted) => {
+            let writer = situation.daemon_set.reverted_by()?;
+            Some(format!("roll back at {writer}, which controls this DaemonSet").into())
+        }
+        found => found.ok(),
+    };
     let hold = Hold::of(situation.daemon_set);
     let needs_more_than_nodes = !not_by_their_node(situation, suspect).is_empty();
     let is_stuck = matches!(verdict, Verdict::Blocked | Verdict::Degraded | Verdict::Paused)
@@ -66,6 +73,12 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let afterwards = |fix: Fix| Fix { advice: format!("{}, once {program} is back", fix.advice), ..fix };
             vec![Some(situation.controller.check()), revision_fails.then(undo).flatten().map(afterwards)]
         }
+        // What it replaces meanwhile fails as well.
+        Verdict::Progressing if suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) => {
+            let undo = undo();
+            let stop = undo.as_ref().and_then(|_| stop(situation));
+            vec![undo, stop]
+        }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
@@ -78,7 +91,8 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         }
         // There is no rollout: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
-        Verdict::Paused if needs_more_than_nodes => Vec::new(),
+        // Whoever replaces the pods would refuse these, or put them back.
+        Verdict::Paused if needs_more_than_nodes || holder(situation.daemon_set).is_some() => Vec::new(),
         Verdict::Paused => {
             let daemon_set = situation.daemon_set;
             let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -108,6 +122,12 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ => false,
     };
     fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
+}
+
+/// Suggests stopping the controller before it replaces more pods, if nobody puts that back.
+fn stop(situation: &Situation<'_>) -> Option<Fix> {
+    let pause = name_of(situation.daemon_set).command(Subcommand::Pause);
+    holder(situation.daemon_set).is_none().then(|| Fix::new("to stop it until the cause is known", pause))
 }
 
 /// Suggests restoring the DaemonSet's original pace, which was raised because the rollout was blocked.
@@ -225,10 +245,15 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                 Fix::new(advice, Command::kubectl(&["label", "node"]).name(*first).name(format!("{SKIP_LABEL}-")))
             }));
             // Under OnDelete, the controller would replace no pod.
-            if hold.original_strategy() != UpdateStrategy::OnDelete {
+            let original = hold.original_strategy();
+            if original != UpdateStrategy::OnDelete {
                 let is_missing = hold.lacks_template(situation.current_hash()) && !is_return(situation);
-                let advice = if is_missing { RESUME_AFTERWARDS } else { FINISH_BY_CONTROLLER };
-                fixes.push(fix(advice, Subcommand::Resume));
+                let finishes = || continues(situation, &with_strategy(situation.daemon_set, original));
+                if is_missing {
+                    fixes.push(fix(RESUME_AFTERWARDS, Subcommand::Resume));
+                } else if cannot_exist(situation) || situation.creation_is_refused() || finishes() {
+                    fixes.push(fix(FINISH_BY_CONTROLLER, Subcommand::Resume));
+                }
             }
             if cannot_exist(situation) {
                 fixes.iter_mut().for_each(|fix| fix.advice.push_str(", once its new pods can be created and start"));

@@ -56,6 +56,23 @@ pub struct ClusterChange {
     pub by: Option<String>,
 }
 
+impl ClusterChange {
+    /// Makes a change of one object; its namespace is empty if it has none.
+    pub(crate) fn new(at: Timestamp, kind: ChangedKind, (namespace, name): (&str, &str), what: ChangeOf) -> Self {
+        ClusterChange {
+            at,
+            first_at: None,
+            kind,
+            namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+            names: vec![name.to_owned()],
+            what,
+            rollout: None,
+            details: Vec::new(),
+            by: None,
+        }
+    }
+}
+
 /// The numbers of the revision of a rollout, and of those that it is compared with. They may have other numbers by now, or have been
 /// deleted.
 #[apply(answer!)]

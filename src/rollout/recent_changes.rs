@@ -90,15 +90,17 @@ impl FollowedChanges {
         let before: BTreeMap<String, NodeSpec> = std::mem::replace(&mut self.nodes, nodes);
         let mut changes = Vec::new();
         for (node, before) in snapshot.nodes.iter().filter_map(|node| Some((node, before.get(&node.metadata.uid)?))) {
-            let change = |what, details| of_named_node(&node.metadata.name, snapshot.now, what, details, None);
+            let change = |what| of_named_node(&node.metadata.name, snapshot.now, what);
             if before.unschedulable && !node.spec.unschedulable {
-                changes.push(change(ChangeOf::Uncordoned, Vec::new()));
+                changes.push(change(ChangeOf::Uncordoned));
             }
             let is_left = |taint: &&Taint| {
                 node.spec.taints.iter().any(|left| (&left.key, &left.effect) == (&taint.key, &taint.effect))
             };
             let removed = before.taints.iter().filter(|taint| taint.key != CORDON_TAINT && !is_left(taint));
-            changes.extend(removed.map(|taint| change(ChangeOf::Untainted, vec![taint.to_string()])));
+            changes.extend(
+                removed.map(|taint| ClusterChange { details: vec![taint.to_string()], ..change(ChangeOf::Untainted) }),
+            );
         }
         changes
     }
@@ -271,32 +273,19 @@ fn latest_elsewhere(snapshot: &Snapshot) -> Option<ClusterChange> {
 /// Returns the rollouts of a DaemonSet with known times, and the changes to its update strategy.
 fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterChange> {
     let created = daemon_set.metadata.creation_timestamp.get();
-    let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<String>| ClusterChange {
-        at,
-        first_at: None,
-        kind: ChangedKind::DaemonSet,
-        namespace: Some(daemon_set.metadata.namespace.clone()),
-        names: vec![daemon_set.metadata.name.clone()],
-        what,
-        rollout: None,
-        details,
-        by,
-    };
+    let change = |at: Timestamp, what: ChangeOf| change(ChangedKind::DaemonSet, &daemon_set.metadata, at, what);
     let is_creation = |at: Timestamp| is_until(at, created, REACTION);
-    let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
-    let deletion = daemon_set.metadata.deleted_at().map(|at| change(at, ChangeOf::Terminating, Vec::new(), None));
-    let hold = Hold::of(daemon_set).filter(|hold| hold.is_in_force);
-    let held = hold.and_then(|hold| {
+    let held = Hold::in_force(daemon_set).and_then(|hold| {
         let kept = hold.partition.map(|partition| partition.to_string());
-        Some(change(hold.since?, ChangeOf::Held, kept.into_iter().collect(), None))
+        Some(ClusterChange { details: kept.into_iter().collect(), ..change(hold.since?, ChangeOf::Held) })
     });
     let rolled_out = rollouts.iter().filter(|rollout| !rollout.keeps_pods).filter_map(|rollout| {
         // The first one is the creation; anything before that was rolled out by a former DaemonSet.
         let RolloutNumbers { revision, compared_with, .. } = rollout.numbers;
         let is_first = |at: Timestamp| compared_with.is_none() && (revision == Some(1) || is_creation(at));
         let at = rollout.began_at.filter(|at| !is_first(*at) && created.is_none_or(|created| *at >= created))?;
-        let change = change(at, ChangeOf::RolledOut, rollout.summary.clone(), rollout.by.clone());
-        Some(ClusterChange { rollout: Some(rollout.numbers), ..change })
+        let (details, by) = (rollout.summary.clone(), rollout.by.clone());
+        Some(ClusterChange { rollout: Some(rollout.numbers), details, by, ..change(at, ChangeOf::RolledOut) })
     });
     // A change to the template is a rollout, and reported as such.
     let is_told = |written: &Written| {
@@ -317,9 +306,11 @@ fn of_daemon_set(daemon_set: &DaemonSet, rollouts: &[Rollout]) -> Vec<ClusterCha
     let written = written.filter(|written| !is_told(written)).filter_map(|written| {
         let details: Vec<String> =
             told_fields(&written).filter(|name| is_untold || *name != "template").map(str::to_owned).collect();
-        (!details.is_empty()).then(|| change(written.at, ChangeOf::Written, details, written.manager))
+        let change = ClusterChange { details, by: written.manager, ..change(written.at, ChangeOf::Written) };
+        (!change.details.is_empty()).then_some(change)
     });
-    creation.into_iter().chain(deletion).chain(held).chain(rolled_out).chain(written).collect()
+    let lifetime = creation_and_deletion(ChangedKind::DaemonSet, &daemon_set.metadata);
+    lifetime.chain(held).chain(rolled_out).chain(written).collect()
 }
 
 /// Returns which of the reported fields of a DaemonSet a field manager owns.
@@ -327,29 +318,28 @@ fn told_fields(written: &Written) -> impl Iterator<Item = &'static str> {
     TOLD_FIELDS.into_iter().filter(|(field, _)| written.has(field)).map(|(_, name)| name)
 }
 
-fn of_named_node(name: &str, at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>) -> ClusterChange {
-    ClusterChange {
-        at,
-        first_at: None,
-        kind: ChangedKind::Node,
-        namespace: None,
-        names: vec![name.to_owned()],
-        what,
-        rollout: None,
-        details,
-        by: by.map(str::to_owned),
-    }
+fn change(kind: ChangedKind, metadata: &ObjectMeta, at: Timestamp, what: ChangeOf) -> ClusterChange {
+    ClusterChange::new(at, kind, (&metadata.namespace, &metadata.name), what)
+}
+
+fn of_named_node(name: &str, at: Timestamp, what: ChangeOf) -> ClusterChange {
+    ClusterChange::new(at, ChangedKind::Node, ("", name), what)
+}
+
+/// Returns the creation of an object, and the request to delete it.
+fn creation_and_deletion(kind: ChangedKind, metadata: &ObjectMeta) -> impl Iterator<Item = ClusterChange> {
+    let created = metadata.creation_timestamp.get().map(|at| change(kind, metadata, at, ChangeOf::Created));
+    let deleted = metadata.deleted_at().map(|at| change(kind, metadata, at, ChangeOf::Terminating));
+    created.into_iter().chain(deleted)
 }
 
 /// Returns the changes to an existing node. If its state `before` is known, a field manager may only have changed what
 /// the node has gained.
 fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<ClusterChange> {
     let created = node.metadata.creation_timestamp.get();
-    let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| {
-        of_named_node(&node.metadata.name, at, what, details, by)
-    };
+    let change = |at: Timestamp, what: ChangeOf| of_named_node(&node.metadata.name, at, what);
     let is_setup = |at: Timestamp| is_until(at, created, SETUP);
-    let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
+    let creation = created.map(|at| change(at, ChangeOf::Created));
     let taints: Vec<(Timestamp, &Taint)> =
         node.spec.taints.iter().filter_map(|taint| Some((taint.time_added.get()?, taint))).collect();
     let is_of_cordon = |taint: &Taint| node.spec.unschedulable && taint.key == CORDON_TAINT;
@@ -357,11 +347,12 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
     // The owner of the field has set it, unless by an apply; and has set it before, unless the node was uncordoned in between.
     let mut owners = written.iter().filter(|it| it.has("unschedulable"));
     let owner = owners.next().filter(|it| owners.next().is_none() && !it.applied && Some(it.at) <= cordoned);
-    let cordon = cordoned
-        .filter(|at| !is_setup(*at))
-        .map(|at| change(at, ChangeOf::Cordoned, Vec::new(), owner.and_then(|owner| owner.manager.as_deref())));
+    let by = owner.and_then(|owner| owner.manager.clone());
+    let cordon = cordoned.filter(|at| !is_setup(*at));
+    let cordon = cordon.map(|at| ClusterChange { by, ..change(at, ChangeOf::Cordoned) });
     let tainted = taints.iter().filter(|(at, taint)| !is_setup(*at) && !is_of_cordon(taint));
-    let tainted = tainted.map(|(at, taint)| change(*at, ChangeOf::Tainted, vec![taint.to_string()], None));
+    let tainted =
+        tainted.map(|(at, taint)| ClusterChange { details: vec![taint.to_string()], ..change(*at, ChangeOf::Tainted) });
     // A cordon, or a taint with its own timestamp.
     let is_told = |it: &&Written| {
         let is_at_once = |(at, _): &(Timestamp, &Taint)| it.at.duration_since(*at).abs() <= AT_ONCE;
@@ -382,7 +373,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
         }
         let may_be_cordoned = before.is_none_or(|before| node.spec.unschedulable && !before.unschedulable);
         details.extend((it.has("unschedulable") && may_be_cordoned).then(|| "unschedulable".to_owned()));
-        change(it.at, ChangeOf::Written, details, it.manager.as_deref())
+        ClusterChange { details, by: it.manager.clone(), ..change(it.at, ChangeOf::Written) }
     });
     let fields = fields.filter(|change| !change.details.is_empty());
     creation.into_iter().chain(cordon).chain(tainted).chain(fields).collect()
@@ -390,20 +381,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
 
 /// Returns the changes to an object that limits or labels a namespace's pods, or to a DaemonSet whose revisions are not read.
 fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
-    let ObjectMeta { name, namespace, creation_timestamp, .. } = &object.metadata;
-    let created = creation_timestamp.get();
-    let change = |at: Timestamp, what: ChangeOf, details: Vec<String>, by: Option<&str>| ClusterChange {
-        at,
-        first_at: None,
-        kind,
-        namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
-        names: vec![name.clone()],
-        what,
-        rollout: None,
-        details,
-        by: by.map(str::to_owned),
-    };
-    let creation = created.map(|at| change(at, ChangeOf::Created, Vec::new(), None));
+    let created = object.metadata.creation_timestamp.get();
     let written = object.written.iter().flatten().filter(|it| !is_until(it.at, created, AT_ONCE));
     let fields = written.filter_map(|it| {
         let details: Vec<String> = match kind {
@@ -416,10 +394,10 @@ fn of_object(kind: ChangedKind, object: &WrittenObject) -> Vec<ClusterChange> {
             ChangedKind::ValidatingWebhookConfiguration | ChangedKind::MutatingWebhookConfiguration => it.spec.clone(),
             _ => it.spec.iter().map(|field| format!("spec.{field}")).collect(),
         };
-        (!details.is_empty()).then(|| change(it.at, ChangeOf::Written, details, it.manager.as_deref()))
+        let change = change(kind, &object.metadata, it.at, ChangeOf::Written);
+        (!details.is_empty()).then(|| ClusterChange { details, by: it.manager.clone(), ..change })
     });
-    let deletion = object.metadata.deleted_at().map(|at| change(at, ChangeOf::Terminating, Vec::new(), None));
-    creation.into_iter().chain(deletion).chain(fields).collect()
+    creation_and_deletion(kind, &object.metadata).chain(fields).collect()
 }
 
 /// Returns the nodes that were deleted according to an event, unless there is one with the name that is older than the event.
@@ -438,8 +416,7 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
             removed.entry(name).and_modify(|known| *known = at.max(*known)).or_insert(at);
         }
     }
-    let deleted = |(name, at)| of_named_node(name, at, ChangeOf::Deleted, Vec::new(), None);
-    removed.into_iter().map(deleted).collect()
+    removed.into_iter().map(|(name, at)| of_named_node(name, at, ChangeOf::Deleted)).collect()
 }
 
 /// Returns whether a time is the same as another one, or later by at most a duration.

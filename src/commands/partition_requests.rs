@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
             Err(_) => Some("the --verify command timed out".to_owned()),
         };
         let (node, pod) = (Some(node.to_owned()), Some(pod.to_owned()));
-        Ok(problem.map(|message| GateFailure { gate: Gate::Verify, node, pod, reason: None, message }))
+        Ok(problem.map(|message| GateFailure { node, pod, ..GateFailure::new(Gate::Verify, message) }))
     }
 
     /// Restores the update strategy.

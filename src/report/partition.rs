@@ -210,6 +210,13 @@ pub struct GateFailure {
     pub message: String,
 }
 
+impl GateFailure {
+    /// Makes one that is not about a node.
+    pub(crate) fn new(gate: Gate, message: String) -> Self {
+        GateFailure { gate, node: None, pod: None, reason: None, message }
+    }
+}
+
 /// What has to hold.
 #[apply(value!)]
 pub enum Gate {

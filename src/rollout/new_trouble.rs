@@ -58,11 +58,12 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
             for (node, reason, passing, message) in on_updated {
                 trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
                     failure: GateFailure {
-                        gate: Gate::OtherDaemonSets,
                         node: Some(node.clone()),
-                        pod: None,
                         reason,
-                        message: format!("DaemonSet {title} has a problem there that {what}: {message}"),
+                        ..GateFailure::new(
+                            Gate::OtherDaemonSets,
+                            format!("DaemonSet {title} has a problem there that {what}: {message}"),
+                        )
                     },
                     passing,
                 });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Stage, StageGates, allowed, is_skipped, kept, older_pods, outage};
+use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
 use crate::facts::Facts;
@@ -81,8 +81,12 @@ impl Waiting {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
             Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", used_up(nodes, *allowed))),
-            Waiting::Node(node) => Some(format!("waiting: {}", unlisted(node))),
-            Waiting::NotReady(nodes) => Some(format!("waiting: {}", not_ready(nodes))),
+            Waiting::Node(node) => {
+                Some(format!("waiting: {node} has a pod of an older revision, and is not in the list of nodes"))
+            }
+            Waiting::NotReady(nodes) => {
+                Some(format!("waiting: no node of the stage was updated: {} not ready", are(nodes)))
+            }
             Waiting::Soak(end) => {
                 let end_text = end.strftime("%H:%M:%S UTC");
                 (*end > now).then(|| format!("all new pods are available; waiting until {end_text}"))
@@ -219,30 +223,9 @@ pub(super) fn gates_failures(situation: &Situation<'_>, keep: IntOrPercent, flag
 
 /// Returns what another run does next, without what only it remembers.
 fn next_of_other_run(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> Option<Instruction> {
-    let stage = Stage {
-        uid: situation.daemon_set.metadata.uid.clone(),
-        hash: situation.current_hash()?.to_owned(),
-        template: situation.daemon_set.template(),
-        run: String::new(),
-        keep,
-        nodes: Vec::new(),
-        is_chosen: false,
-        stay: Default::default(),
-        empty: Vec::new(),
-        max_unavailable: flags.max_unavailable.unwrap_or(IntOrPercent::Int(1)),
-        excused: Default::default(),
-        lost: Default::default(),
-        broken: Default::default(),
-        down: Default::default(),
-        gates: StageGates::of(flags),
-        old_unready: None,
-        deleted: Default::default(),
-        replaced_at: Default::default(),
-        verified: Default::default(),
-        spared: older_pods(situation),
-        last_progress: situation.now(),
-        soaks_from: None,
-    };
+    situation.current_hash()?;
+    let max_unavailable = flags.max_unavailable.unwrap_or(IntOrPercent::Int(1));
+    let stage = Stage::new(situation, keep, max_unavailable, StageGates::of(flags));
     situation.is_known.then(|| StageView { situation, stage: &stage }.next())
 }
 
@@ -512,13 +495,8 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn nothing_shown(&self, desired: usize) -> Option<GateFailure> {
         let nodes = &self.stage.nodes;
         let is_gone = !nodes.is_empty() && self.gone().count() == nodes.len() && self.must_show_itself(desired);
-        is_gone.then(|| GateFailure {
-            gate: Gate::Starts,
-            node: None,
-            pod: None,
-            reason: None,
-            message: format!("no node of the stage is left: {} no longer eligible, or deleted", are(nodes)),
-        })
+        let message = || format!("no node of the stage is left: {} no longer eligible, or deleted", are(nodes));
+        is_gone.then(|| GateFailure::new(Gate::Starts, message()))
     }
 
     fn min_ready(&self) -> SignedDuration {
@@ -552,14 +530,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             return None;
         }
         let gates = &self.stage.gates;
-        let reason = node.code();
-        let failure = |gate, message: String| GateFailure {
-            gate,
-            node: Some(node.name.to_owned()),
-            pod: node.updated.map(|pod| pod.metadata.name.clone()),
-            reason,
-            message,
-        };
+        let failure = |gate, message: String| on_node(node, GateFailure::new(gate, message));
         if let Some(seconds) = self.lost_after_update(node).filter(|_| !is_skipped(node)) {
             let what = if node.updated.is_some() { "replaced" } else { "deleted, and has no new one yet" };
             return Some(failure(
@@ -661,17 +632,11 @@ impl<'v, 'a> StageView<'v, 'a> {
             is_unready && !before.contains(node.name)
         };
         let nodes: Vec<String> = self.situation.eligible().filter(is_new).map(|node| node.name.to_owned()).collect();
-        (nodes.len() > allowed).then(|| GateFailure {
-            gate: Gate::OldPodsReady,
-            node: None,
-            pod: None,
-            reason: None,
-            message: format!(
-                "{} pods of older revisions have become unavailable since the stage started: {}",
-                nodes.len(),
-                named(&nodes)
-            ),
-        })
+        let message = || {
+            let (pods, nodes) = (nodes.len(), named(&nodes));
+            format!("{pods} pods of older revisions have become unavailable since the stage started: {nodes}")
+        };
+        (nodes.len() > allowed).then(|| GateFailure::new(Gate::OldPodsReady, message()))
     }
 
     /// Returns what coverage says about a node.
@@ -683,12 +648,7 @@ impl<'v, 'a> StageView<'v, 'a> {
 
     fn late(&self, node: &RolloutNode<'_>) -> GateFailure {
         let message = self.message(node).unwrap_or_else(|| "no pod is available".to_owned());
-        GateFailure {
-            node: Some(node.name.to_owned()),
-            pod: node.updated.map(|pod| pod.metadata.name.clone()),
-            reason: node.code(),
-            ..self.late_after(&message)
-        }
+        on_node(node, self.late_after(&message))
     }
 
     fn late_after(&self, message: &str) -> GateFailure {
@@ -696,12 +656,10 @@ impl<'v, 'a> StageView<'v, 'a> {
     }
 }
 
-fn unlisted(node: &str) -> String {
-    format!("{node} has a pod of an older revision, and is not in the list of nodes")
-}
-
-fn not_ready(nodes: &[String]) -> String {
-    format!("no node of the stage was updated: {} not ready", are(nodes))
+/// Returns a failure with its node.
+fn on_node(node: &RolloutNode<'_>, failure: GateFailure) -> GateFailure {
+    let pod = node.updated.map(|pod| pod.metadata.name.clone());
+    GateFailure { node: Some(node.name.to_owned()), pod, reason: node.code(), ..failure }
 }
 
 fn are(nodes: &[String]) -> String {
@@ -723,7 +681,7 @@ pub(crate) fn late(message: &str, stage: &Stage) -> GateFailure {
 
 fn late_after(deadline: SignedDuration, message: &str) -> GateFailure {
     let message = format!("no progress for {}s: {message}", deadline.as_secs());
-    GateFailure { gate: Gate::ProgressDeadline, node: None, pod: None, reason: None, message }
+    GateFailure::new(Gate::ProgressDeadline, message)
 }
 
 #[cfg(test)]

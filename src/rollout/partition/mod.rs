@@ -89,6 +89,35 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// Returns a stage of what a DaemonSet has now: on no nodes, and without what only a run remembers.
+    fn new(situation: &Situation<'_>, keep: IntOrPercent, max_unavailable: IntOrPercent, gates: StageGates) -> Self {
+        let daemon_set = situation.daemon_set;
+        Stage {
+            uid: daemon_set.metadata.uid.clone(),
+            hash: situation.current_hash().unwrap_or_default().to_owned(),
+            template: daemon_set.template(),
+            run: String::new(),
+            keep,
+            nodes: Vec::new(),
+            is_chosen: false,
+            stay: BTreeSet::new(),
+            empty: Vec::new(),
+            max_unavailable,
+            excused: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            down: BTreeSet::new(),
+            gates,
+            old_unready: None,
+            deleted: BTreeSet::new(),
+            replaced_at: BTreeMap::new(),
+            verified: BTreeSet::new(),
+            spared: older_pods(situation),
+            last_progress: situation.now(),
+            soaks_from: None,
+        }
+    }
+
     /// Notes which pods of older revisions are not available at the first look of a run, by the clock of the run: the plan was
     /// made by another one, and what that counted as available has not failed since.
     pub(crate) fn begin(&mut self, snapshot: &Snapshot) {

@@ -8,7 +8,7 @@ use super::instruction::gates_failures;
 use super::order::order;
 use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
-use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, older_pods, outage};
+use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::difference::object::changes;
@@ -437,7 +437,7 @@ pub(crate) fn plan(
     let gates = &request.gates;
     // Pods that have the template before it is written were not replaced by anyone.
     let present = situation.eligible().filter(|_| new_template.is_some()).filter_map(|node| node.updated);
-    let spared = present.map(|pod| pod.metadata.uid.clone()).chain(older_pods(situation)).collect();
+    let present = present.map(|pod| pod.metadata.uid.clone());
     let not_counted = int(situation.eligible().filter(is_excused).count());
     // What the controller creates there, or another client replaces, before the template is written is of an older revision.
     let is_for_some = is_chosen || is_on_delete && request.is_undo();
@@ -453,31 +453,20 @@ pub(crate) fn plan(
     let stays =
         |node: &&RolloutNode<'_>| is_counted && node.old.is_some() && !nodes.iter().any(|name| name == node.name);
     let stay = situation.eligible().filter(stays);
-    let stage = Stage {
-        uid: daemon_set.metadata.uid.clone(),
-        hash: situation.current_hash().unwrap_or_default().to_owned(),
-        template: situation.daemon_set.template(),
+    let mut stage = Stage {
         run: request.run.clone(),
-        keep,
         nodes: nodes.clone(),
         is_chosen,
         stay: stay.map(name).collect(),
         empty: empty.map(name).collect(),
-        max_unavailable,
         excused,
         lost,
-        broken: BTreeSet::new(),
-        down: BTreeSet::new(),
-        gates: gates.clone(),
         old_unready: (!is_way_back).then(|| old_unready(situation)),
-        deleted: Default::default(),
-        replaced_at: Default::default(),
-        verified: Default::default(),
-        spared,
-        last_progress: snapshot.now,
         // Nobody has watched before.
         soaks_from: staging.filter(|staging| staging.passed == 0).map(|_| snapshot.now),
+        ..Stage::new(situation, keep, max_unavailable, gates.clone())
     };
+    stage.spared.extend(present);
     // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
     let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);

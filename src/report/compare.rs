@@ -58,10 +58,12 @@ impl Report for CompareReport {
 
 named_values! {
     /// How AFTER compares with BEFORE, worst first.
+    #[derive(Default)]
     Comparison {
         /// Something is worse.
         Worse,
         /// Nothing is known to be worse, but what could not be read on one side may be.
+        #[default]
         Unknown,
         /// Nothing is worse or better.
         Same,
@@ -98,6 +100,7 @@ pub struct PoolComparison {
 
 /// One DaemonSet in BEFORE and AFTER.
 #[apply(answer!)]
+#[derive(Default)]
 pub struct DaemonSetComparison {
     /// The namespace.
     pub namespace: String,

@@ -5,9 +5,9 @@ use super::fix::Fix;
 /// Declares an enum whose values have the same name in Rust and in JSON.
 macro_rules! named_values {
     ($(#[$about:meta])* $type:ident { $($(#[$meta:meta])* $value:ident,)+ }) => {
-        $(#[$about])*
         #[apply(value!)]
         #[derive(PartialOrd, Ord, Hash)]
+        $(#[$about])*
         pub enum $type {
             $($(#[$meta])* $value,)+
         }

@@ -342,26 +342,13 @@ impl Compared<'_> {
         let mut one = DaemonSetComparison {
             namespace: key.0.clone(),
             name: key.1.clone(),
-            verdict: Comparison::Unknown,
             status_before: before.and_then(Agent::status),
             status: after.and_then(Agent::status),
             stopped: Some(false),
             gone: after.is_none() && !self.fewer_nodes,
             counts_before: counts(before),
             counts: counts(after),
-            setbacks: Vec::new(),
-            gained: Vec::new(),
-            reasons: Vec::new(),
-            new_concerns: Vec::new(),
-            unconfirmed_concerns: Vec::new(),
-            template_changes: Vec::new(),
-            strategy_before: None,
-            strategy: None,
-            restarts: 0,
-            restarting: Vec::new(),
-            seconds_to_ready_before: None,
-            seconds_to_ready: None,
-            details: None,
+            ..DaemonSetComparison::default()
         };
         let Some(after) = after else {
             one.verdict = if one.gone { Comparison::Worse } else { Comparison::Same };

@@ -7,7 +7,7 @@ use super::partition::plan::{self as partition, Amount, StageRequest};
 use super::partition::template::NewTemplate;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
-use super::replacement_warnings::certain_harm;
+use super::replacement_warnings::unless_harmful;
 use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
@@ -83,8 +83,7 @@ pub(crate) fn resume(before: &Situation<'_>, force: bool) -> Result<Planned, Vec
         None if !report.needed => Some("it is not paused".to_owned()),
         _ => None,
     };
-    let worse = if force { Vec::new() } else { certain_harm(&planned.report) };
-    if worse.is_empty() { Ok(planned) } else { Err(worse) }
+    unless_harmful(planned, force)
 }
 
 /// Warns that the controller replaces the pods of nodes that `partition` skips: it does not know their label.

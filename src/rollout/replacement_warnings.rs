@@ -2,6 +2,7 @@
 //! would not be recreated.
 
 use super::forecast::is_down;
+use super::proposal::Planned;
 use super::quota_warnings::{allows_none, quota_warning};
 use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
@@ -17,7 +18,7 @@ use crate::model::pod::{Pod, PodSpec};
 use crate::model::snapshot::Admission;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
-use crate::report::plan::{ChangePlan, Warning, WarningCode};
+use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and, named};
@@ -164,14 +165,20 @@ fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
         && situation.is_recent(updated.max(), JUST_CREATED)
 }
 
-/// Returns why a change must not be made unless forced: the controller would delete available pods for new ones that
-/// certainly fail or are refused. A surge does not delete available pods. An unknown number of deletions counts as harm.
-pub(super) fn certain_harm(report: &ChangePlan) -> Vec<Warning> {
+/// Checks that the controller would not delete available pods for new ones that certainly fail or are refused, unless forced. A surge
+/// does not delete available pods. An unknown number of deletions counts as harm.
+///
+/// # Errors
+///
+/// Fails with the reasons if it would.
+pub(super) fn unless_harmful(planned: Planned, force: bool) -> Result<Planned, Vec<Warning>> {
+    let report = &planned.report;
     let after = report.effect.as_ref().and_then(|effect| effect.after).filter(|pace| !pace.surges);
     let deletes_available = after.is_some_and(|pace| {
         pace.replaced_now.zip(pace.replaced_regardless).is_none_or(|(now, regardless)| now > regardless)
     });
-    if deletes_available { certain(&report.warnings) } else { Vec::new() }
+    let worse = if deletes_available && !force { certain(&report.warnings) } else { Vec::new() };
+    if worse.is_empty() { Ok(planned) } else { Err(worse) }
 }
 
 /// Returns the warnings because of which a change is refused: about new pods that certainly fail or are refused.

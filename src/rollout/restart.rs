@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::proposal::{Planned, propose_template};
-use super::replacement_warnings::certain_harm;
+use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
 use crate::plan::Plan;
 use crate::report::plan::{PlanKind, Warning};
@@ -16,9 +16,7 @@ use crate::report::plan::{PlanKind, Warning};
 /// unless forced.
 pub fn restart(before: &Situation<'_>, force: bool) -> Result<Planned, Vec<Warning>> {
     let plan = Plan::restart(before.daemon_set, restart_time(before));
-    let planned = propose_template(before, plan, PlanKind::RestartPlan, None);
-    let worse = if force { Vec::new() } else { certain_harm(&planned.report) };
-    if worse.is_empty() { Ok(planned) } else { Err(worse) }
+    unless_harmful(propose_template(before, plan, PlanKind::RestartPlan, None), force)
 }
 
 /// Returns the time that tells this restart from the last one: a proxy may repeat the date of a response forever, so this machine's time

@@ -1,7 +1,7 @@
 //! Which revision to roll back to, and what that changes.
 
 use super::proposal::{Planned, propose_template};
-use super::replacement_warnings::certain_harm;
+use super::replacement_warnings::unless_harmful;
 use super::rollback::{held_back, revision_fails};
 use super::situation::Situation;
 use crate::coverage::{Origin, creation_refusal};
@@ -124,11 +124,7 @@ fn replaced_by_stage<'s, 'a>(
 ///
 /// Fails as [`undo`] does, and if the rollback would make things worse.
 pub(crate) fn undo_safely(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned, NoTarget> {
-    let planned = undo(before, to_revision)?;
-    match certain_harm(&planned.report) {
-        worse if worse.is_empty() => Ok(planned),
-        worse => Err(NoTarget::Refused(worse)),
-    }
+    unless_harmful(undo(before, to_revision)?, false).map_err(NoTarget::Refused)
 }
 
 /// Returns whether a held DaemonSet has a template that was rolled back to, so that nodes may still have to follow.

@@ -38,8 +38,7 @@ impl Limit {
         Some(Limit::new(rolling.max_surge, rolling.max_unavailable))
     }
 
-    /// Returns the field and its value.
-    pub fn field(self) -> (&'static str, IntOrPercent) {
+    fn field(self) -> (&'static str, IntOrPercent) {
         match self {
             Limit::MaxSurge(amount) => ("maxSurge", amount),
             Limit::MaxUnavailable(amount) => ("maxUnavailable", amount),
@@ -54,6 +53,14 @@ impl Limit {
             "maxUnavailable" => Some(Limit::MaxUnavailable(amount)),
             _ => None,
         }
+    }
+}
+
+/// Writes the field and its value, such as `maxUnavailable 10%`.
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (field, amount) = self.field();
+        write!(formatter, "{field} {amount}")
     }
 }
 

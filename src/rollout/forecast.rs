@@ -14,6 +14,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::node::Node;
 use crate::model::pod::Pod;
+use crate::model::raised_pace::Limit;
 use crate::plan::SpecFields;
 use crate::report::fix::Fix;
 use crate::report::history::Subcommand;
@@ -203,11 +204,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, replacement: &Replaceme
 
 /// Returns the limit of a rolling update as specified in the DaemonSet.
 fn limit(daemon_set: &DaemonSet) -> String {
-    let UpdateStrategy::RollingUpdate(rolling) = &daemon_set.spec.update_strategy else { return String::new() };
-    match rolling.max_surge.value() {
-        0 => format!("maxUnavailable {}", rolling.max_unavailable),
-        _ => format!("maxSurge {}", rolling.max_surge),
-    }
+    Limit::of(daemon_set).map_or_else(String::new, |limit| limit.to_string())
 }
 
 /// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.

@@ -133,8 +133,7 @@ fn stop(situation: &Situation<'_>) -> Option<Fix> {
 /// Suggests restoring the DaemonSet's original pace, which was raised because the rollout was blocked.
 fn restore_pace(situation: &Situation<'_>) -> Option<Fix> {
     let (RaisedPace { before, after }, command) = set::restore_pace(situation.daemon_set)?;
-    let ((before, from), (after, to)) = (before.field(), after.field());
-    let advice = format!("{after} {to} was set because the rollout was blocked; to restore {before} {from}");
+    let advice = format!("{after} was set because the rollout was blocked; to restore {before}");
     Some(Fix::new(advice, command))
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::facts::revisions::Revisions;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::snapshot::{Kind, Snapshot};
@@ -69,11 +70,8 @@ pub(crate) fn trial_of(snapshot: &Snapshot, daemon_set: &DaemonSet, hash: &str, 
 
 /// Returns a pod of the current revision, unless the API server was already asked.
 pub(crate) fn trial_of_current(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Trial> {
-    let index = Index::new(snapshot);
-    let Facts { revisions, .. } = Facts::new(&index, daemon_set);
-    let hash = revisions.current()?.object.hash();
-    let is_asked = snapshot.is_admitted(daemon_set, hash).is_some();
-    (!is_asked).then(|| trial(&index, daemon_set, hash, &revisions.live)).flatten()
+    let revisions = Revisions::of(daemon_set, snapshot);
+    trial_of(snapshot, daemon_set, revisions.current()?.object.hash(), &revisions.live)
 }
 
 /// Returns a pod as the controller creates it, for the first eligible node.

@@ -429,10 +429,11 @@ async fn after_lost_answer<S: Server>(
                     return Application::Unknown(error);
                 }
                 // It may have been applied and overwritten.
-                Reread::AnotherChange { .. } if now.metadata.generation > before.metadata.generation + 1 => {
+                Reread::AnotherChange { is_of_client, .. }
+                    if is_of_client || now.metadata.generation > before.metadata.generation + 1 =>
+                {
                     return Application::Unknown(error);
                 }
-                Reread::AnotherClient { .. } => return Application::Unknown(error),
                 found => return conclude(server, patch, before, found, now, error).await,
             },
         }
@@ -452,12 +453,9 @@ enum Reread {
     Nothing,
     /// A different object with the same name.
     AnotherObject,
-    /// Another client of this tool has started to replace pods, or has paused the rollout.
-    AnotherClient {
-        by: Vec<String>,
-        changes: Vec<Change>,
-    },
+    /// Another change; by another client of this tool, it has started to replace pods, or has paused the rollout.
     AnotherChange {
+        is_of_client: bool,
         by: Vec<String>,
         changes: Vec<Change>,
     },
@@ -468,15 +466,17 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
         return Reread::AnotherObject;
     }
     let planned = patch.applied_to(&before.object);
-    let another_change =
-        || (concurrent_edit::managers(&before.object, &now.object), changes(&before.object, &now.object));
+    let another_change = |is_of_client| Reread::AnotherChange {
+        is_of_client,
+        by: concurrent_edit::managers(&before.object, &now.object),
+        changes: changes(&before.object, &now.object),
+    };
     // The name of the run is not among the displayed changes, but it tells which client replaces pods.
     let (known, found) = (run_of(&before.object), run_of(&now.object));
     let is_of_another_run = found != known && !planned.as_ref().is_ok_and(|planned| run_of(planned) == found);
     // Nothing else writes such a name, whatever else is as planned.
     if is_of_another_run && found.is_some() {
-        let (by, changes) = another_change();
-        return Reread::AnotherClient { by, changes };
+        return another_change(true);
     }
     if let Ok(planned) = &planned {
         let is_written = |path: &str| has_change(path, planned, &now.object);
@@ -488,7 +488,8 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
             let mut rest = patch.paths().filter(|path| !is_left_out(path)).peekable();
             rest.peek().is_some() && rest.all(is_written)
         };
-        if keeps_strategy && is_hold(patch, before) && has_rest(|path| path.starts_with(STRATEGY)) {
+        let is_hold = planned.pointer(STRATEGY_TYPE).is_some_and(|planned| planned == "OnDelete");
+        if keeps_strategy && is_hold && has_rest(|path| path.starts_with(STRATEGY)) {
             return Reread::ChangeWithout(Kept::Strategy);
         }
         // What removes the annotations of a hold leaves its strategy.
@@ -513,14 +514,10 @@ fn compare(before: &DaemonSet, patch: &DaemonSetPatch, now: &DaemonSet) -> Rerea
             }
         }
     }
-    let (by, changes) = another_change();
-    if is_of_another_run {
-        return Reread::AnotherClient { by, changes };
+    match another_change(is_of_another_run) {
+        Reread::AnotherChange { is_of_client: false, changes, .. } if changes.is_empty() => Reread::Nothing,
+        found => found,
     }
-    if changes.is_empty() {
-        return Reread::Nothing;
-    }
-    Reread::AnotherChange { by, changes }
 }
 
 async fn conclude<S: Server>(
@@ -536,14 +533,12 @@ async fn conclude<S: Server>(
         Reread::ChangeWithout(kept) => Application::Kept(kept, now.object),
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have modified what this tool has sent.
-        Reread::AnotherChange { by, .. }
+        Reread::AnotherChange { is_of_client: false, by, .. }
             if by.iter().any(|manager| manager == FIELD_MANAGER) && !is_as_sent(server, patch, before, &now).await =>
         {
             Application::Unknown(error)
         }
-        Reread::AnotherClient { by, changes } | Reread::AnotherChange { by, changes } => {
-            Application::Refused(StepRefusal::Changed { by, changes })
-        }
+        Reread::AnotherChange { by, changes, .. } => Application::Refused(StepRefusal::Changed { by, changes }),
         Reread::Nothing => Application::Refused(StepRefusal::NotApplied(error)),
     }
 }
@@ -658,12 +653,6 @@ fn has_planned_template(patch: &DaemonSetPatch, before: &DaemonSet, now: &Daemon
 /// Returns the client that replaces pods, which is not among the displayed changes.
 fn run_of(object: &Value) -> Option<&Value> {
     object.pointer("/metadata/annotations")?.get(RUN_ANNOTATION)
-}
-
-/// Returns whether the controller replaces no pods after a patch is applied.
-fn is_hold(patch: &DaemonSetPatch, before: &DaemonSet) -> bool {
-    let planned = patch.applied_to(&before.object);
-    planned.is_ok_and(|planned| planned.pointer(STRATEGY_TYPE).is_some_and(|planned| planned == "OnDelete"))
 }
 
 /// Returns whether the type of the update strategy differs from the one that a patch sets, or leaves as OnDelete.

@@ -27,10 +27,11 @@ pub(super) fn pace_warnings(
     snapshot: &Snapshot,
 ) -> Vec<Warning> {
     let Some(pace) = effect.after else { return Vec::new() };
-    let mut warnings: Vec<Warning> = all_at_once(before, effect).into_iter().collect();
-    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
     let desired = effect.desired;
+    let all_at_once = at_once(pace.surges, pace.allowed, desired).filter(|_| is_new);
+    let mut warnings: Vec<Warning> = all_at_once.into_iter().collect();
+    let mut warn = |code, message: String| warnings.push(Warning::new(code, message));
     // A longer minReadySeconds makes pods unavailable that have not been ready for that long.
     let regardless = |pace: Pace| pace.replaced_regardless.unwrap_or_default();
     if regardless(pace) > before.map_or(0, regardless) {
@@ -64,23 +65,16 @@ pub(super) fn pace_warnings(
 
 /// Warns about a new template that may reach all nodes at once. In a small cluster the effect already says that.
 pub(super) fn template_at_once(effect: &Effect) -> Option<Warning> {
-    all_at_once(None, effect).filter(|_| effect.desired > FEW_NODES)
+    let pace = effect.after.filter(|_| effect.desired > FEW_NODES)?;
+    at_once(pace.surges, pace.allowed, effect.desired)
 }
 
-/// Warns about a rolling update that may take down all nodes at once, unless that was the case before.
-fn all_at_once(before: Option<Pace>, effect: &Effect) -> Option<Warning> {
-    let (pace, desired) = (effect.after?, effect.desired);
-    let is_new = before.is_none_or(|before| (before.surges, before.allowed) != (pace.surges, pace.allowed));
-    if !pace.surges {
-        return all_unavailable(pace.allowed, desired).filter(|_| is_new);
-    }
-    let message = format!("a rollout may create a second pod on all {desired} nodes at once");
-    (is_new && desired > 1 && pace.allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
-}
-
-/// Warns if all nodes may be without an available pod at the same time.
-pub(super) fn all_unavailable(allowed: i64, desired: i64) -> Option<Warning> {
-    let message = format!("a rollout may make the pods of all {desired} nodes unavailable at the same time");
+/// Warns if all nodes may be without an available pod at the same time, or get a second one if it `surges`.
+pub(super) fn at_once(surges: bool, allowed: i64, desired: i64) -> Option<Warning> {
+    let message = match surges {
+        true => format!("a rollout may create a second pod on all {desired} nodes at once"),
+        false => format!("a rollout may make the pods of all {desired} nodes unavailable at the same time"),
+    };
     (desired > 1 && allowed >= desired).then(|| Warning::new(WarningCode::AllAtOnce, message))
 }
 

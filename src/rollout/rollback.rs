@@ -88,16 +88,13 @@ pub(in crate::rollout) fn to_restore(situation: &Situation<'_>) -> Option<Fix> {
 
 /// Returns how to roll back to the default target of `undo`, if that helps, which is tried in a simulation of the controller.
 pub(in crate::rollout) fn rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
-    situation.rollback.get_or_init(|| find_rollback(situation)).clone()
+    situation.known.rollback.get_or_init(|| find_rollback(situation)).clone()
 }
 
 fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let daemon_set = situation.daemon_set;
     let (target, template) = situation.revisions.target().ok_or(NoRollback::NoTarget)?;
-    if situation.only_restarts() {
-        return Err(NoRollback::NotTheRevision);
-    }
-    if failing_added_container(situation).is_some() {
+    if situation.only_restarts() || failing_added_container(situation).is_some() {
         return Err(NoRollback::NotTheRevision);
     }
     if situation.has_worked_for_long() {

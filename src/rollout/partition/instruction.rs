@@ -403,7 +403,7 @@ impl<'v, 'a> StageView<'v, 'a> {
         let is_number = matches!(stage.keep, IntOrPercent::Int(_));
         let gone = stage.stay.iter().filter(|_| is_number).filter(is_gone).count();
         let quota = old.count().saturating_sub(kept(stage.keep, desired).saturating_sub(gone));
-        let of_stage = || stage.nodes.iter().chain(&stage.empty);
+        let of_stage = || stage.nodes.iter().chain(&stage.others);
         let waiting: Vec<&RolloutNode<'_>> =
             of_stage().filter_map(|name| self.candidate(name)).filter(|_| quota > 0).collect();
         // An unavailable pod is replaced at no cost, but not all of them at once: they may have something in common.

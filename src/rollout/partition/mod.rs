@@ -47,7 +47,7 @@ pub(crate) struct Stage {
     pub(crate) run: String,
     /// How many pods stay on older revisions.
     pub(crate) keep: IntOrPercent,
-    /// The nodes that may be updated, in this order. No pod on another node is deleted, but for the empty ones.
+    /// The nodes that may be updated, in this order. No pod on another node is deleted, but for the others below.
     pub(crate) nodes: Vec<String>,
     /// Whether they were chosen by name or by labels.
     pub(crate) is_chosen: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Stage {
     pub(crate) stay: BTreeSet<String>,
     /// The nodes that could not be updated when a stage was planned that keeps none: what the controller creates there, or another client
     /// replaces, before the new template is written is of an older revision, and nodes that were down or not eligible may come back.
-    pub(crate) empty: Vec<String>,
+    pub(crate) others: Vec<String>,
     /// How many nodes may be without an available pod.
     pub(crate) max_unavailable: IntOrPercent,
     /// The outages that do not count: they are older than the stage.
@@ -101,7 +101,7 @@ impl Stage {
             nodes: Vec::new(),
             is_chosen: false,
             stay: BTreeSet::new(),
-            empty: Vec::new(),
+            others: Vec::new(),
             max_unavailable,
             excused: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -155,7 +155,7 @@ pub(crate) type Outage = (String, Option<Timestamp>);
 
 /// Returns the outage of a node; `None` if it has an available pod, or a new one.
 fn outage(node: &RolloutNode<'_>) -> Option<Outage> {
-    let old = node.old.filter(|_| !node.old_is_available && !node.updated_is_available)?;
+    let old = node.old.filter(|_| !node.has_available_pod())?;
     let since = old.condition("Ready").and_then(|ready| ready.last_transition_time.get());
     Some((old.metadata.uid.clone(), since))
 }

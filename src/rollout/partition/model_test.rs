@@ -375,7 +375,7 @@ impl Client {
         if let Some(loss) = loss(&model.daemon_set(), &self.stage) {
             return Ok((Some(End::Lost(loss)), false));
         }
-        let is_planned = [&self.stage.nodes, &self.stage.empty].iter().any(|nodes| nodes.contains(&node));
+        let is_planned = [&self.stage.nodes, &self.stage.others].iter().any(|nodes| nodes.contains(&node));
         prop_assert!(is_planned, "outside the plan: {node}");
         prop_assert!(!self.stage.deleted.contains(&pod.uid), "twice: {}", pod.name);
         let (unavailable, old, desired) = (model.unavailable(), model.old(), model.nodes.len());

@@ -27,7 +27,7 @@ use crate::report::plan::{Warning, WarningCode};
 use crate::rollout::change_warnings::{self, Written};
 use crate::rollout::change_warnings::{holder, lost_original, who_puts_back};
 use crate::rollout::effect::{SurgePods, nodes_gained_and_lost};
-use crate::rollout::pace_warnings::{all_unavailable, matching_budgets, surge_pods_deleted};
+use crate::rollout::pace_warnings::{at_once, matching_budgets, surge_pods_deleted};
 use crate::rollout::proposal::Proposal;
 use crate::rollout::replacement_warnings::{Replacement, certain, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -99,15 +99,11 @@ impl StageRequest {
         let seconds = |time: SignedDuration| time.as_secs() + i64::from(time.subsec_nanos() > 0);
         StageFlags {
             nodes: self.nodes.clone(),
-            has_other_nodes: false,
             node_selector: self.node_selector.to_string(),
             spread_by: self.spread_by.clone(),
             max_unavailable: self.max_unavailable,
             max_restarts: self.gates.max_restarts.unwrap_or(0),
             is_undo: self.is_undo(),
-            replaced_revision: None,
-            template_generation: None,
-            restarted_at: None,
             soak_seconds: seconds(self.gates.soak),
             progress_deadline_seconds: seconds(self.gates.progress_deadline),
             verifies: self.verify.is_some(),
@@ -119,6 +115,7 @@ impl StageRequest {
                 began: now,
                 stage_began: now,
             }),
+            ..StageFlags::default()
         }
     }
 
@@ -365,7 +362,7 @@ pub(crate) fn plan(
         true => situation.eligible().filter(|node| node.updated.is_none()).filter_map(outage).collect(),
         false => BTreeSet::new(),
     };
-    let is_lost = |node: &&RolloutNode<'_>| !node.updated_is_available && !node.old_is_available && !node.is_ready();
+    let is_lost = |node: &&RolloutNode<'_>| !node.has_available_pod() && !node.is_ready();
     // A node that went down may not be eligible because of that, and what went before says nothing about the way back.
     let is_down = |node: &&RolloutNode<'_>| is_lost(node) || (!node.eligible && node.is_of_node() && !node.is_ready());
     let lost: BTreeSet<String> = situation.nodes.iter().filter(|_| is_way_back).filter(is_down).map(name).collect();
@@ -382,8 +379,7 @@ pub(crate) fn plan(
         let fails = |node: &&RolloutNode<'_>| {
             begins
                 && node.old.is_some()
-                && !node.updated_is_available
-                && !node.old_is_available
+                && !node.has_available_pod()
                 && !nodes.iter().any(|name| name == node.name)
                 && !situation.is_passing(node)
         };
@@ -448,7 +444,7 @@ pub(crate) fn plan(
         is_down && !is_skipped(node) && (!is_for_some || !is_chosen && not_ready.iter().any(|name| name == node.name))
     };
     let is_left = |node: &&RolloutNode<'_>| node.eligible && may_become_old(node) || is_out(node);
-    let empty = situation.nodes.iter().filter(|node| kept(keep, desired) == 0 && is_left(node));
+    let left = situation.nodes.iter().filter(|node| kept(keep, desired) == 0 && is_left(node));
     let is_counted = staging.is_some() || matches!(request.amount, Amount::Update(_));
     let stays =
         |node: &&RolloutNode<'_>| is_counted && node.old.is_some() && !nodes.iter().any(|name| name == node.name);
@@ -458,7 +454,7 @@ pub(crate) fn plan(
         nodes: nodes.clone(),
         is_chosen,
         stay: stay.map(name).collect(),
-        empty: empty.map(name).collect(),
+        others: left.map(name).collect(),
         excused,
         lost,
         old_unready: (!is_way_back).then(|| old_unready(situation)),
@@ -472,7 +468,7 @@ pub(crate) fn plan(
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
     let begins_all = nodes.len() >= desired || staging.is_some_and(|staging| staging.passed == 0);
     if begins_all && !is_advanced {
-        warnings.extend(all_unavailable(int(allowed_now), int(desired)));
+        warnings.extend(at_once(false, int(allowed_now), int(desired)));
     }
     let report = PartitionReport {
         daemon_set: name_of(daemon_set),
@@ -501,10 +497,7 @@ pub(crate) fn plan(
         restarts: matches!(request.template, NewTemplate::Restart(_)),
         max_unavailable: int(allowed_now),
         not_counted,
-        unavailable: int(situation
-            .eligible()
-            .filter(|node| !node.updated_is_available && !node.old_is_available)
-            .count()),
+        unavailable: int(situation.eligible().filter(|node| !node.has_available_pod()).count()),
         gates: report::Gates {
             min_ready_seconds: daemon_set.spec.min_ready_seconds,
             max_restarts: gates.max_restarts,
@@ -772,7 +765,7 @@ mod tests {
         };
         let covers = |request: &StageRequest| {
             let stage = planned(begun(), request).unwrap().stage;
-            (stage.nodes, stage.empty)
+            (stage.nodes, stage.others)
         };
         assert_eq!(covers(&request(0)), (names(&["a"]), names(&["b", "c"])));
         assert_eq!(covers(&request(1)), (names(&[]), names(&[])));

@@ -292,8 +292,8 @@ pub(in crate::rollout) fn may_be_taken_down(situation: &Situation<'_>, node: &Ro
 /// Returns whether the current revision is available on more nodes than have become not ready soon after they got it,
 /// and that may be chance. Nodes count even if their taints make them ineligible.
 fn works_on_most(situation: &Situation<'_>) -> bool {
-    *situation.works_on_most.get_or_init(|| {
-        let available = situation.eligible().filter(|node| situation.works_on(node)).count();
+    *situation.known.works_on_most.get_or_init(|| {
+        let available = situation.working().count();
         let lost = situation.nodes.iter().filter(|node| was_lost_after_update(situation, node)).count();
         situation.has_worked_for_long() || available > lost && !spares_the_others(situation, available, lost)
     })
@@ -330,7 +330,7 @@ pub(in crate::rollout) fn takes_nodes_down(situation: &Situation<'_>) -> bool {
 /// as it works on, and the nodes may not be the cause: another revision may do better.
 pub(in crate::rollout) fn gets_evicted(situation: &Situation<'_>) -> bool {
     let evicted = situation.eligible().filter(|node| may_evict_itself(situation, node)).count();
-    evicted > 0 && evicted >= situation.eligible().filter(|node| situation.works_on(node)).count()
+    evicted > 0 && evicted >= situation.working().count()
 }
 
 /// Returns whether the nodes from which pods of the current revision were evicted are known to have had enough resources before its
@@ -442,10 +442,7 @@ fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
 fn of_admission(situation: &Situation<'_>) -> Fault {
     let target = situation.revisions.target().map(|(target, _)| target.object.hash());
     let is_refused = |hash| situation.index.snapshot.is_admitted(situation.daemon_set, hash) == Some(false);
-    match () {
-        () if target.is_some_and(is_refused) => Fault::Cluster,
-        () => Fault::Unknown,
-    }
+    if target.is_some_and(is_refused) { Fault::Cluster } else { Fault::Unknown }
 }
 
 /// Returns whether something was the case before the rollout of the current revision started. The age of a pod proves
@@ -480,8 +477,7 @@ pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNo
         return true;
     }
     everything_fails_since(situation, node).is_some_and(|since| {
-        let joined = node.object.and_then(|node| node.metadata.creation_timestamp.get());
-        let from_the_start = joined.is_some_and(|joined| seconds_between(joined, since) <= JOINING);
+        let from_the_start = node.joined().is_some_and(|joined| seconds_between(joined, since) <= JOINING);
         was_before_rollout(situation, since) || (from_the_start && situation.eligible().any(works))
     })
 }

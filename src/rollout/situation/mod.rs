@@ -84,7 +84,13 @@ pub struct Situation<'a> {
     pub(in crate::rollout) nodes: Vec<RolloutNode<'a>>,
     /// Whether nodes, pods and their revisions are known.
     pub(in crate::rollout) is_known: bool,
-    /// Results of [`fault`] about all nodes, computed once.
+    pub(in crate::rollout) known: Known,
+}
+
+/// What is derived from a situation when it is first asked for.
+#[derive(Default)]
+pub(in crate::rollout) struct Known {
+    /// A result of [`fault`] about all nodes.
     works_on_most: OnceCell<bool>,
     has_worked_for_long: OnceCell<bool>,
     raised: OnceCell<Raised>,
@@ -200,6 +206,16 @@ impl<'a> RolloutNode<'a> {
         !self.updated_is_available && (self.updated.is_some() || self.old.is_none())
     }
 
+    /// Returns whether a pod is available on the node, of whatever revision.
+    pub(in crate::rollout) fn has_available_pod(&self) -> bool {
+        self.updated_is_available || self.old_is_available
+    }
+
+    /// Returns when the node joined the cluster.
+    pub(in crate::rollout) fn joined(&self) -> Option<Timestamp> {
+        self.object?.metadata.creation_timestamp.get()
+    }
+
     /// Returns whether the kubelet of the node reports that it is ready.
     pub(in crate::rollout) fn is_ready(&self) -> bool {
         self.object.is_some_and(Node::is_ready)
@@ -232,20 +248,7 @@ impl<'a> Situation<'a> {
         let knows_pods = facts.knows_nodes_and_pods() && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
         let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
         let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
-        let mut situation = Situation {
-            facts,
-            coverage,
-            nodes,
-            is_known,
-            works_on_most: OnceCell::new(),
-            has_worked_for_long: OnceCell::new(),
-            only_restarts: OnceCell::new(),
-            unchanged_since: OnceCell::new(),
-            another_is_admitted: OnceCell::new(),
-            raised: OnceCell::new(),
-            rollback: OnceCell::new(),
-            in_common: RefCell::default(),
-        };
+        let mut situation = Situation { facts, coverage, nodes, is_known, known: Known::default() };
         situation.find_excess();
         situation
     }
@@ -319,18 +322,18 @@ impl<'a> Situation<'a> {
     /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault,
     /// and another one would not do better.
     pub(in crate::rollout) fn has_worked_for_long(&self) -> bool {
-        *self.has_worked_for_long.get_or_init(|| worked_for_long::has_worked_for_long(self))
+        *self.known.has_worked_for_long.get_or_init(|| worked_for_long::has_worked_for_long(self))
     }
 
     /// Returns whether the cause is a part of the template that the revision to roll back to has, too: its pods would fail for the same
     /// reason if they started now.
     pub(in crate::rollout) fn has_in_common(&self, origin: &Origin) -> bool {
         let Origin::Template(part) = origin else { return false };
-        if let Some(known) = self.in_common.borrow().get(part) {
+        if let Some(known) = self.known.in_common.borrow().get(part) {
             return *known;
         }
         let found = parts_in_common::is_in_common(self, part);
-        self.in_common.borrow_mut().insert(part.clone(), found);
+        self.known.in_common.borrow_mut().insert(part.clone(), found);
         found
     }
 
@@ -377,7 +380,7 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.
     pub(in crate::rollout) fn another_is_admitted(&self) -> bool {
-        *self.another_is_admitted.get_or_init(|| {
+        *self.known.another_is_admitted.get_or_init(|| {
             let Some((target, template)) = self.revisions.target() else { return false };
             let admits = || self.admits(&self.daemon_set.with_template(template), target.object.hash());
             (self.is_accepted() == Some(false) || self.still_refuses_pods()) && admits() == Some(true)
@@ -386,12 +389,12 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the current revision differs from the one to roll back to only by a restart.
     pub(in crate::rollout) fn only_restarts(&self) -> bool {
-        *self.only_restarts.get_or_init(|| parts_in_common::only_restarts(self))
+        *self.known.only_restarts.get_or_init(|| parts_in_common::only_restarts(self))
     }
 
     /// Returns whether the current revision uses more than the one to roll back to.
     fn raised(&self) -> &Raised {
-        self.raised.get_or_init(|| Raised::of(self))
+        self.known.raised.get_or_init(|| Raised::of(self))
     }
 
     /// Computes the next step of the controller; without any action if its input was not read.
@@ -504,10 +507,15 @@ impl<'a> Situation<'a> {
         node.updated_is_available && node.updated.is_some_and(is_steady)
     }
 
+    /// Returns the eligible nodes on which the pod of the current revision works.
+    pub(in crate::rollout) fn working(&self) -> impl Iterator<Item = &RolloutNode<'a>> {
+        self.eligible().filter(|node| self.works_on(node))
+    }
+
     /// Returns whether an eligible node has no available pod because one of the current revision fails, and waiting does not help.
     pub(in crate::rollout) fn fails_on(&self, node: &RolloutNode<'_>) -> bool {
         let has_cause = node.diagnosis.is_some() && node.is_on_current();
-        node.eligible && has_cause && !node.updated_is_available && !node.old_is_available && !self.passes(node)
+        node.eligible && has_cause && !node.has_available_pod() && !self.passes(node)
     }
 
     /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.

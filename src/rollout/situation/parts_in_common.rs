@@ -9,6 +9,7 @@ use crate::difference::difference;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::quantity::Quantity;
 use crate::model::template::Template;
+use crate::model::template_parts::{containers, volumes};
 use crate::report::change::{Change, PathStep};
 use crate::scheduling::should_run::DaemonPod;
 
@@ -55,13 +56,12 @@ const OF_OTHER_PODS: [&str; 5] = ["affinity", "topologySpreadConstraints", "labe
 /// Returns whether a part of the template is the same in the revision to roll back to; `false` if there is none.
 pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bool {
     let Some((_, template)) = situation.revisions.target() else { return false };
-    let spec = &template.value()["spec"];
     let changes = || difference(template, &situation.revisions.live);
     match part {
         TemplatePart::Image(image) => {
-            images(spec).any(|one| one == image) && !changes().iter().any(|it| has_field(it, &PULL))
+            images(template.value()).any(|one| one == image) && !changes().iter().any(|it| has_field(it, &PULL))
         }
-        TemplatePart::Registry(host) => images(spec).any(|image| registry(image) == host),
+        TemplatePart::Registry(host) => images(template.value()).any(|image| registry(image) == host),
         TemplatePart::AskedOfNode => changes().iter().all(is_of_program),
         // No template names it.
         TemplatePart::Object { kind: "DeviceClass", .. } => {
@@ -76,7 +76,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
                 };
                 list == "volumes" && entry == name
             };
-            has_volume(template, name) && !changes().iter().any(is_of_volume)
+            volumes(template.value()).any(|volume| volume["name"] == *name) && !changes().iter().any(is_of_volume)
         }
         TemplatePart::Sandbox => changes().iter().all(is_inside_container),
         // Besides the runtime class, the namespace adds a nodeSelector.
@@ -121,20 +121,11 @@ fn is_restart(change: &Change) -> bool {
     key == RESTARTED_AT_ANNOTATION
 }
 
-fn entries<'v>(value: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
-    value[list].as_array().into_iter().flatten()
-}
-
-/// Returns the images of containers and volumes.
-fn images(spec: &Value) -> impl Iterator<Item = &str> {
-    let containers = entries(spec, "containers").chain(entries(spec, "initContainers"));
-    let images = containers.map(|container| &container["image"]);
-    let of_volumes = entries(spec, "volumes").map(|volume| &volume["image"]["reference"]);
-    images.chain(of_volumes).filter_map(Value::as_str)
-}
-
-fn has_volume(template: &Template, name: &str) -> bool {
-    entries(&template.value()["spec"], "volumes").any(|volume| volume["name"] == name)
+/// Returns the images of the containers and volumes of a template.
+fn images(template: &Value) -> impl Iterator<Item = &str> {
+    let of_containers = containers(template).map(|container| &container["image"]);
+    let of_volumes = volumes(template).map(|volume| &volume["image"]["reference"]);
+    of_containers.chain(of_volumes).filter_map(Value::as_str)
 }
 
 fn has_field(change: &Change, names: &[&str]) -> bool {

@@ -31,7 +31,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     // Failures on such a node say nothing about the revision, unless there are no others.
     let (broken, others): (Vec<_>, Vec<_>) = failing_nodes(situation).partition(|node| was_broken(situation, node));
     let is_only_broken = others.is_empty() && !broken.is_empty();
-    let working = situation.eligible().filter(|node| situation.works_on(node)).count();
+    let working = situation.working().count();
     // A cause that another revision shares is the node's if the same pod works on more other nodes.
     let in_common = || may_fail(situation).filter(|node| is_in_common(situation, node)).collect::<Vec<_>>();
     let others_are_empty = others.is_empty();
@@ -140,25 +140,27 @@ pub(in crate::rollout) fn only_new_nodes_fail(situation: &Situation<'_>) -> bool
 /// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which pods are available.
 fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let others = situation.nodes.iter().filter(|node| node.old_is_available || node.updated_is_available);
-    let Some((others, began)) = others.filter_map(joined).max().zip(situation.rolled_out_at()) else { return false };
+    let Some((others, began)) = others.filter_map(RolloutNode::joined).max().zip(situation.rolled_out_at()) else {
+        return false;
+    };
     let is_new = |at: Timestamp| at > others && seconds_between(at, began) < JOINED;
-    failing.iter().all(|node| joined(node).is_some_and(is_new))
+    failing.iter().all(|node| node.joined().is_some_and(is_new))
 }
 
 /// Returns whether all nodes on which pods of the current revision fail joined since its rollout: none has run another one.
 pub(in crate::rollout) fn only_later_nodes_fail(situation: &Situation<'_>) -> bool {
     let Some(began) = situation.rolled_out_at() else { return false };
     let mut failing = failing_nodes(situation).peekable();
-    failing.peek().is_some() && failing.all(|node| joined(node).is_some_and(|at| at > began))
+    failing.peek().is_some() && failing.all(|node| node.joined().is_some_and(|at| at > began))
 }
 
 /// Returns whether all nodes on which pods of the current revision fail joined since its rollout, and after those on which it works.
 fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
-    let working = situation.eligible().filter(|node| situation.works_on(node)).filter_map(joined).max();
+    let working = situation.working().filter_map(RolloutNode::joined).max();
     let Some(since) = working.zip(situation.rolled_out_at()).map(|(working, began)| working.max(began)) else {
         return false;
     };
-    failing.iter().all(|node| joined(node).is_some_and(|at| at > since))
+    failing.iter().all(|node| node.joined().is_some_and(|at| at > since))
 }
 
 /// Returns a feature that only the failing nodes have, if they joined later: they may be of a new pool, or have a new image.
@@ -166,14 +168,12 @@ fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Opt
     if failing.len() < SEVERAL || !works_on_older(situation, failing) {
         return None;
     }
-    let working: Vec<&Node> =
-        situation.eligible().filter(|node| situation.works_on(node)).filter_map(|node| node.object).collect();
-    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));
     common_cause::kind_of(&failing, &failing, &working).or_else(|| common_cause::pool_of(&failing, &working))
 }
 
-fn joined(node: &RolloutNode<'_>) -> Option<Timestamp> {
-    node.object?.metadata.creation_timestamp.get()
+fn objects<'n>(nodes: impl Iterator<Item = &'n RolloutNode<'n>>) -> Vec<&'n Node> {
+    nodes.filter_map(|node| node.object).collect()
 }
 
 /// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older
@@ -182,31 +182,25 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
     if situation.has_worked_for_long() || situation.only_restarts() {
         return None;
     }
-    let objects = |is_one: &dyn Fn(&RolloutNode<'_>) -> bool| -> Vec<&Node> {
-        situation.eligible().filter(|node| is_one(node)).filter_map(|node| node.object).collect()
-    };
     let was_there = |node: &&RolloutNode<'_>| {
-        let created = node.object.and_then(|node| node.metadata.creation_timestamp.get());
-        created.zip(situation.rolled_out_at()).is_some_and(|(created, began)| created < began)
+        node.joined().zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined < began)
     };
     let has_old = situation.nodes.iter().any(|node| node.old.is_some());
     let worked_before =
         !has_old && failing.len() >= SEVERAL && failing.iter().all(was_there) && replaces_what_ran(situation, failing);
-    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    let failing = objects(failing.iter().copied());
     let old = match worked_before {
         true => failing.clone(),
-        false => objects(&|node| node.old_is_available && node.updated.is_none()),
+        false => objects(situation.eligible().filter(|node| node.old_is_available && node.updated.is_none())),
     };
-    common_cause::kind_of(&failing, &old, &objects(&|node| situation.works_on(node)))
+    common_cause::kind_of(&failing, &old, &objects(situation.working()))
 }
 
 /// Returns what the failing nodes have and those where it works lack, if the only revision has failed there from the start: whether the
 /// program or the nodes should be different, nothing tells.
 fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
     let is_first = situation.revisions.all.len() == 1 && failing.iter().all(|node| node.updated.is_some());
-    let working = situation.eligible().filter(|node| situation.works_on(node));
-    let working: Vec<&Node> = working.filter_map(|node| node.object).collect();
-    let failing: Vec<&Node> = failing.iter().filter_map(|node| node.object).collect();
+    let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));
     let found = common_cause::kind_of(&failing, &failing, &working).filter(|_| is_first && working.len() >= SEVERAL)?;
     (failing.len() >= SEVERAL || found.feature == Feature::Architecture).then_some(found)
 }
@@ -304,7 +298,7 @@ fn has_proof(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
         let started = node.updated.and_then(started);
         started.is_none_or(|started| seconds_between(started, first) <= RECENT)
     };
-    situation.eligible().filter(|node| situation.works_on(node)).any(is_recent)
+    situation.working().any(is_recent)
 }
 
 /// Returns why pods of the current revision fail, or are refused: a reason about the pod for each eligible node, except

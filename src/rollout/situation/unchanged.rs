@@ -19,7 +19,7 @@ impl Situation<'_> {
     ///
     /// What changed are the DaemonSet, its status and its revision, its pods, and the nodes that are not done.
     pub(in crate::rollout) fn unchanged_since(&self) -> Option<Timestamp> {
-        *self.unchanged_since.get_or_init(|| unchanged_since(self))
+        *self.known.unchanged_since.get_or_init(|| unchanged_since(self))
     }
 }
 

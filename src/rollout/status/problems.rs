@@ -77,8 +77,7 @@ fn lacks_pod_since(situation: &Situation<'_>, node: &RolloutNode<'_>, refused: O
     let joined = node.object?.metadata.creation_timestamp.get();
     let has_pod =
         node.updated.is_some() || node.old.is_some() || !node.terminating.is_empty() || !node.failed.is_empty();
-    let failed =
-        failed_again_since(situation, node.name).filter(|_| !node.updated_is_available && !node.old_is_available);
+    let failed = failed_again_since(situation, node.name).filter(|_| !node.has_available_pod());
     // Until then, it may have had one that the controller has deleted.
     let deleted = || situation.last_event("SuccessfulDelete");
     let since = failed.or_else(|| Some(refused.filter(|_| !has_pod)?.max(deleted().unwrap_or_default())))?;
@@ -190,9 +189,7 @@ pub(super) fn replaced_at_once(situation: &Situation<'_>, step: &NextStep<'_>) -
     // Until the controller has observed the spec, every pod may turn out to be old.
     let is_observed = situation.daemon_set.is_observed();
     let is_old = |node: &&RolloutNode<'_>| {
-        (node.old.is_some() || (!is_observed && node.updated.is_some()))
-            && !node.old_is_available
-            && !node.updated_is_available
+        (node.old.is_some() || (!is_observed && node.updated.is_some())) && !node.has_available_pod()
     };
     let unavailable =
         situation.nodes.iter().filter(is_old).filter(|node| !update.retained.contains(&node.name)).count();

@@ -27,11 +27,11 @@ use crate::model::hold::Hold;
 use crate::model::node::ZONE;
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
-use crate::plan::{Action, Plan};
+use crate::plan::{Plan, SpecFields};
 use crate::render;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangeStage, Warning, WarningCode};
+use crate::report::plan::{ChangeStage, PlanKind, Warning, WarningCode};
 use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::plan::StageRequest;
 use crate::rollout::proposal::Planned;
@@ -57,6 +57,11 @@ pub(super) trait Verb {
     /// Returns the given flags that allow more, which a repeated command needs, too.
     fn switches(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+
+    /// Returns the fields to set besides the template.
+    fn fields(&self) -> SpecFields {
+        SpecFields::default()
     }
 
     /// Returns whether it makes the controller create pods of the current template, so that one is tried in a dry run first.
@@ -98,11 +103,8 @@ pub(super) trait Verb {
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Ok(Planned { plan: Plan { action: Action::Undo { to_revision }, .. }, .. }) = self.plan_rollback(&before)
-        else {
-            return Vec::new();
-        };
-        let target = before.revisions.number(to_revision);
+        let Ok(Planned { report, .. }) = self.plan_rollback(&before) else { return Vec::new() };
+        let target = report.to_revision.and_then(|number| before.revisions.number(number));
         let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
         let of_target = target.and_then(|(hash, template)| trial_of(snapshot, daemon_set, hash, template));
         of_target.into_iter().chain(trial_of_current(snapshot, daemon_set)).collect()
@@ -127,11 +129,8 @@ pub(super) trait Verb {
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Ok(Planned { plan, .. }) = self.plan_rollback(&before) else { return Ok(None) };
-        let target = match plan.action {
-            Action::Undo { to_revision } => before.revisions.number(to_revision),
-            _ => None,
-        };
+        let Ok(Planned { plan, report, .. }) = self.plan_rollback(&before) else { return Ok(None) };
+        let target = report.to_revision.and_then(|number| before.revisions.number(number));
         let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
         let (Some((hash, template)), Some(step)) = (target, plan.step.as_ref()) else { return Ok(None) };
         if snapshot.is_admitted(daemon_set, hash).is_none() {
@@ -209,12 +208,13 @@ impl<V: Verb> RunCommand for V {
         let index = Index::new(&snapshot);
         let before = Situation::new(&index, daemon_set);
         let Planned { plan, after, mut report } = self.plan(&before)?;
+        let kind = report.kind;
         // A retry reports this itself.
-        report.incomplete.extend((!is_answered && plan.action != Action::Retry && report.needed).then(not_asked));
+        report.incomplete.extend((!is_answered && kind != PlanKind::RetryPlan && report.needed).then(not_asked));
         let switches = self.switches();
         // Neither a hold nor a retry replaces pods that run, and a stage looks at its own nodes.
-        let is_undo = matches!(plan.action, Action::Undo { .. });
-        if report.needed && !self.is_hold() && plan.action != Action::Retry && !(is_undo && is_staged(daemon_set)) {
+        let is_staged_undo = kind == PlanKind::UndoPlan && is_staged(daemon_set);
+        if report.needed && !self.is_hold() && kind != PlanKind::RetryPlan && !is_staged_undo {
             let new_pods = NewPods::of(&before, &after.template(), None);
             let (no_room, unread) = Box::pin(session.room(&new_pods, &snapshot, io)).await;
             // That a surge has no room for both pods is told already.
@@ -225,6 +225,7 @@ impl<V: Verb> RunCommand for V {
         let mut change = PendingChange {
             settings,
             switches: switches.clone(),
+            fields: self.fields(),
             session: &session,
             before: &before,
             plan: &plan,
@@ -232,7 +233,7 @@ impl<V: Verb> RunCommand for V {
         };
         // If the template is already there, only the rest of a rollback is done: nobody asked for a rollout.
         let is_staged = is_staged(daemon_set) && (plan.step.is_some() || is_rolled_back(&before));
-        if let (Action::Undo { to_revision }, true) = (plan.action, settings.replaces_pods() && is_staged) {
+        if let Some(to_revision) = change.report.to_revision.filter(|_| settings.replaces_pods() && is_staged) {
             if settings.dry_run == DryRun::Server {
                 let message = "only the change of the template is tried; without --dry-run=server, the updated nodes are \
                                rolled back, too, and the update strategy is restored: --dry-run=client shows how";
@@ -252,7 +253,7 @@ impl<V: Verb> RunCommand for V {
         let Some(step) = &plan.step else {
             let text = session.view.text(|page| render::change::not_needed(&change.report, page));
             change.print(&text, Some(&daemon_set.object), out)?;
-            if plan.action != Action::Retry {
+            if kind != PlanKind::RetryPlan {
                 change.report.warnings = doubts(change.report.warnings);
             }
             write!(
@@ -266,7 +267,7 @@ impl<V: Verb> RunCommand for V {
             )?;
             return if settings.watch { follow(daemon_set, &session, io, out).await } else { Ok(Exit::Success) };
         };
-        let ends_hold = plan.action == Action::Resume && daemon_set.flavor() == Flavor::Apps;
+        let ends_hold = kind == PlanKind::ResumePlan && daemon_set.flavor() == Flavor::Apps;
         change.show(io, out).map_err(not_shown)?;
         // A hold was tried out before it was planned.
         if settings.dry_run == DryRun::Off && !self.is_hold() {

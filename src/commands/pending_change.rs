@@ -27,12 +27,12 @@ use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{Plan, SpecFields, Step};
 use crate::render;
 use crate::report::change::{Change, Op, PathStep};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::Subcommand;
-use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, Warning, WarningCode};
+use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, PlanKind, Warning, WarningCode};
 use crate::rollout::apply::{Application, Kept, has_spec_of};
 use crate::rollout::concurrent_edit::managers;
 use crate::rollout::observed::AppliedChange;
@@ -50,6 +50,7 @@ const REACTION: Duration = Duration::from_secs(1);
 pub(super) struct PendingChange<'a> {
     pub(super) settings: &'a ChangeArgs,
     pub(super) switches: Vec<&'static str>,
+    pub(super) fields: SpecFields,
     pub(super) session: &'a Session,
     pub(super) before: &'a Situation<'a>,
     pub(super) plan: &'a Plan,
@@ -194,7 +195,7 @@ impl PendingChange<'_> {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
-        let error = match (kept, self.plan.action) {
+        let error = match (kept, self.report.kind) {
             (Some((Kept::All, now)), _) if !is_dry_run => {
                 self.noted_pace(&now.object).into_iter().fold(error, CommandError::hint)
             }
@@ -202,9 +203,9 @@ impl PendingChange<'_> {
                 stage = ChangeStage::Refused;
                 error.hint("nothing was changed: this was a dry run")
             }
-            (Some((Kept::Strategy, _)), Action::Pause) => refusal::not_paused(error, self.before.daemon_set),
+            (Some((Kept::Strategy, _)), PlanKind::PausePlan) => refusal::not_paused(error, self.before.daemon_set),
             (Some((Kept::Annotation(key), now)), _) => refusal::half_held(error, key, self.before.daemon_set, &now),
-            (Some((Kept::Strategy, now)), Action::Resume) => {
+            (Some((Kept::Strategy, now)), PlanKind::ResumePlan) => {
                 refusal::not_restored(error, step, self.before.daemon_set, &now)
             }
             _ => error,
@@ -233,20 +234,17 @@ impl PendingChange<'_> {
         let daemon_set = &self.report.daemon_set;
         let on =
             |arguments: &[&str]| Command::kubectl(arguments).namespace(&daemon_set.namespace).name(daemon_set.short());
-        let command = match self.plan.action {
-            Action::Undo { to_revision } => match self.settings.replaces_pods() {
-                true => daemon_set.undo(to_revision),
+        let command = match self.report.kind {
+            PlanKind::UndoPlan => {
+                let undo = daemon_set.undo(self.report.to_revision.unwrap_or_default());
                 // For a held DaemonSet, the updated nodes are rolled back otherwise.
-                false => daemon_set.undo(to_revision).switch("--no-wait"),
-            },
-            Action::Set(fields) => set::command(daemon_set, fields),
-            Action::Retry => daemon_set.command(Subcommand::Retry),
-            Action::Pause => daemon_set.command(Subcommand::Pause),
-            Action::Resume => daemon_set.command(Subcommand::Resume),
-            Action::Partition(_) => {
-                return Fix::new("to see how far it is", daemon_set.command(Subcommand::Status));
+                if self.settings.replaces_pods() { undo } else { undo.switch("--no-wait") }
             }
-            Action::Restart => {
+            PlanKind::SetPlan => set::command(daemon_set, self.fields.with_other_zero()),
+            PlanKind::RetryPlan => daemon_set.command(Subcommand::Retry),
+            PlanKind::PausePlan => daemon_set.command(Subcommand::Pause),
+            PlanKind::ResumePlan => daemon_set.command(Subcommand::Resume),
+            PlanKind::RestartPlan => {
                 let advice = "before you restart again, see whether the template was changed";
                 return Fix::new(advice, on(&["ds", "history", "--diff"]));
             }
@@ -268,15 +266,16 @@ impl PendingChange<'_> {
 
     /// Returns the sentence that the change was made, as kubectl prints it.
     pub(super) fn applied(&self) -> String {
-        let verb = match self.plan.action {
-            Action::Undo { .. } => "rolled back",
-            Action::Restart if !self.report.pods_left.is_empty() => "changed; no pod restarts until it is deleted",
-            Action::Restart => "restarted",
-            Action::Retry => "retried",
-            Action::Set(_) => "updated",
-            Action::Pause => "paused",
-            Action::Resume => "resumed",
-            Action::Partition(_) => "partitioned",
+        let verb = match self.report.kind {
+            PlanKind::UndoPlan => "rolled back",
+            PlanKind::RestartPlan if !self.report.pods_left.is_empty() => {
+                "changed; no pod restarts until it is deleted"
+            }
+            PlanKind::RestartPlan => "restarted",
+            PlanKind::RetryPlan => "retried",
+            PlanKind::SetPlan => "updated",
+            PlanKind::PausePlan => "paused",
+            PlanKind::ResumePlan => "resumed",
         };
         format!("{} {verb}", sanitize(&self.report.daemon_set.full()))
     }
@@ -321,12 +320,12 @@ impl PendingChange<'_> {
         let sees_revisions = snapshot.gap(Kind::ControllerRevisions, &self.report.daemon_set.namespace).is_none();
         let sees_outcome = sees_revisions || !self.report.kind.changes_template();
         // The controller's sync leaves no trace in the object.
-        let sees_outcome = sees_outcome && self.plan.action != Action::Retry;
+        let sees_outcome = sees_outcome && self.report.kind != PlanKind::RetryPlan;
         let is_observed = sees_outcome && !self.before.daemon_set.metadata.is_terminating();
         let Some(time_limit) = self.settings.time_limit().filter(|_| is_observed) else {
             let is_real = self.settings.dry_run == DryRun::Off;
             if is_real
-                && self.plan.action == Action::Retry
+                && self.report.kind == PlanKind::RetryPlan
                 && let Some(error) = self.missing(object).await
             {
                 return Err(self.not_applied(ChangeStage::Unknown, error, out));
@@ -390,7 +389,7 @@ impl PendingChange<'_> {
     fn put_back(&self, by: &[String]) -> CommandError {
         let by = by.iter().map(|manager| format!("{manager:?}"));
         let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
-        if self.plan.action != Action::Pause {
+        if self.report.kind != PlanKind::PausePlan {
             let message = format!(
                 "the API server confirmed the change, but the DaemonSet no longer has it: {by} has overwritten it"
             );
@@ -408,7 +407,7 @@ impl PendingChange<'_> {
         if live.metadata.uid != before.metadata.uid {
             return false;
         }
-        if self.plan.action != Action::Pause {
+        if self.report.kind != PlanKind::PausePlan {
             return changed_again && self.plan.patch().is_some_and(|patch| !has_spec_of(patch, stored, &live.object));
         }
         match &live.spec.update_strategy {
@@ -457,14 +456,14 @@ impl PendingChange<'_> {
             let daemon_set = snapshot.daemon_sets_of_any_flavor().next()?;
             let outcome = applied.outcome(daemon_set, snapshot)?;
             let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
-            if self.plan.action == Action::Pause && is_on_delete && Hold::of(daemon_set).is_none() {
+            if self.report.kind == PlanKind::PausePlan && is_on_delete && Hold::of(daemon_set).is_none() {
                 half_held.set(Some(daemon_set.clone()));
             }
             if self.is_put_back(object, daemon_set, outcome.changed_again) {
                 return Some((outcome, Some(managers(object, &daemon_set.object))));
             }
             // A pause only counts if it lasts.
-            let is_settled = self.plan.action != Action::Pause || Instant::now() >= settled;
+            let is_settled = self.report.kind != PlanKind::PausePlan || Instant::now() >= settled;
             is_settled.then_some((outcome, None))
         };
         tokio::select! {

@@ -78,7 +78,11 @@ pub struct SetArgs {
     change: ChangeArgs,
 }
 
-impl SetArgs {
+impl Verb for SetArgs {
+    fn change(&self) -> &ChangeArgs {
+        &self.change
+    }
+
     fn fields(&self) -> SpecFields {
         SpecFields {
             strategy_type: self.strategy_type,
@@ -87,12 +91,6 @@ impl SetArgs {
             min_ready_seconds: self.min_ready_seconds.map(i64::from),
             revision_history_limit: self.revision_history_limit.map(i64::from),
         }
-    }
-}
-
-impl Verb for SetArgs {
-    fn change(&self) -> &ChangeArgs {
-        &self.change
     }
 
     fn creates_pods(&self) -> bool {

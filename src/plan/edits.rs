@@ -4,7 +4,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
-use super::{Action, DaemonSetPatch, Plan, Step};
+use super::{DaemonSetPatch, Plan, Step};
 use crate::model::daemon_set::DaemonSet;
 
 /// Edits to one object. Each operation applies to the result of the ones before it.
@@ -49,10 +49,10 @@ impl<'a> Edits<'a> {
     }
 
     /// Returns the plan to make the edits.
-    pub(super) fn into_plan(self, action: Action) -> Plan {
+    pub(super) fn into_plan(self) -> Plan {
         let Edits { daemon_set, operations, .. } = self;
         let patch = (!operations.is_empty()).then(|| DaemonSetPatch::new(daemon_set, operations));
-        Plan { action, step: patch.map(Step::PatchDaemonSet) }
+        Plan { step: patch.map(Step::PatchDaemonSet) }
     }
 }
 
@@ -60,7 +60,7 @@ impl<'a> Edits<'a> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Action, DaemonSet, Edits};
+    use super::{DaemonSet, Edits};
 
     /// Applies edits to an object by their patch, and returns the result and the number of operations.
     fn edited(object: &Value, edit: impl Fn(&mut Edits<'_>)) -> (Value, usize) {
@@ -68,7 +68,7 @@ mod tests {
         let mut edits = Edits::of(&daemon_set);
         edit(&mut edits);
         let (expected, operations) = (edits.object.clone(), edits.operations.len());
-        let object = edits.into_plan(Action::Restart).applied_to(object).unwrap();
+        let object = edits.into_plan().applied_to(object).unwrap();
         assert_eq!(object, expected);
         (object, operations)
     }

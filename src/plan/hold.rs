@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::Plan;
 use super::edits::Edits;
-use super::{Action, Plan};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::{
     ANNOTATIONS, GATES_ANNOTATION, HELD_SINCE_ANNOTATION, Hold, ORIGINAL_STRATEGY_ANNOTATION, PARTITION_ANNOTATION,
@@ -29,7 +29,7 @@ impl Plan {
                 edits.remove(&annotation(GATES_ANNOTATION));
             }
         }
-        edits.into_plan(Action::Pause)
+        edits.into_plan()
     }
 
     /// Suspends the update strategy if it is not suspended yet, and records how many pods stay on older revisions, which
@@ -56,7 +56,7 @@ impl Plan {
         if let Some(template) = template {
             edits.set(&["spec", "template"], template.value().clone());
         }
-        edits.into_plan(Action::Partition(keep))
+        edits.into_plan()
     }
 
     /// Restores the update strategy that a hold has suspended. If it has been changed since, it stays.
@@ -76,7 +76,7 @@ impl Plan {
                 edits.remove(&annotation(key));
             }
         }
-        edits.into_plan(Action::Resume)
+        edits.into_plan()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes as data: `--dry-run` shows the same value that is sent.
 //!
-//! A [`Plan`] is an [`Action`] with its [`Step`]. A step that changes an object has a precondition, the
-//! version or the identity that it was planned for, so that a concurrent edit is never overwritten.
+//! A [`Plan`] has at most one [`Step`]. A step that changes an object has a precondition, the version or the identity that it was
+//! planned for, so that a concurrent edit is never overwritten.
 
 mod edits;
 mod hold;
@@ -16,7 +16,6 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
-use crate::model::int_or_percent::IntOrPercent;
 pub use pod_ref::PodRef;
 pub(crate) use retry::RETRIED_ANNOTATION;
 pub use set::{SpecFields, StrategyType};
@@ -24,35 +23,11 @@ pub use set::{SpecFields, StrategyType};
 /// The name under which the API server records the fields that this tool has changed.
 pub const FIELD_MANAGER: &str = "kubectl-ds";
 
-/// A change to a DaemonSet, and the step that makes it.
-#[derive(Debug, Clone, PartialEq)]
+/// How to change a DaemonSet.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// The change.
-    pub action: Action,
     /// What to send; `None` if there is nothing to do.
     pub step: Option<Step>,
-}
-
-/// A change to a DaemonSet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Restores the template of a revision.
-    Undo {
-        /// The number of the revision.
-        to_revision: i64,
-    },
-    /// Restarts all pods.
-    Restart,
-    /// Makes the controller create refused pods now.
-    Retry,
-    /// Sets fields of the spec besides the template.
-    Set(SpecFields),
-    /// Suspends the update strategy.
-    Pause,
-    /// Restores the update strategy.
-    Resume,
-    /// Suspends the update strategy, and keeps this number or percentage of the pods on older revisions.
-    Partition(IntOrPercent),
 }
 
 /// One request that changes one object.

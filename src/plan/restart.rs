@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::Plan;
 use super::edits::Edits;
-use super::{Action, Plan};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 
@@ -16,7 +16,7 @@ impl Plan {
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut edits = Edits::of(daemon_set);
         edits.set(&["spec", "template", "metadata", "annotations", RESTARTED_AT_ANNOTATION], at);
-        edits.into_plan(Action::Restart)
+        edits.into_plan()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::Plan;
 use super::edits::Edits;
-use super::{Action, Plan};
 use crate::model::daemon_set::DaemonSet;
 
 /// The annotation whose change makes the controller sync a DaemonSet again without changing anything else.
@@ -17,6 +17,6 @@ impl Plan {
     pub(crate) fn retry(daemon_set: &DaemonSet, now: Timestamp) -> Self {
         let mut edits = Edits::of(daemon_set);
         edits.set(&["metadata", "annotations", RETRIED_ANNOTATION], now.to_string());
-        edits.into_plan(Action::Retry)
+        edits.into_plan()
     }
 }

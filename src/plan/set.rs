@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use super::Plan;
 use super::edits::Edits;
-use super::{Action, Plan};
 use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
 use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
@@ -151,7 +151,7 @@ impl Plan {
                 edits.remove(&["metadata", "annotations", key]);
             }
         }
-        edits.into_plan(Action::Set(fields))
+        edits.into_plan()
     }
 }
 

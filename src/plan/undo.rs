@@ -1,6 +1,6 @@
 //! Rolls back to the template of a revision.
 
-use super::{Action, DaemonSetPatch, Plan, Step, replace};
+use super::{DaemonSetPatch, Plan, Step, replace};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::template::Template;
 
@@ -11,10 +11,10 @@ impl Plan {
     /// a JSON Patch also works for custom resources, which do not support its strategic merge patch.
     ///
     /// There is nothing to do if it has that template.
-    pub fn undo(daemon_set: &DaemonSet, to_revision: i64, template: &Template) -> Self {
+    pub fn undo(daemon_set: &DaemonSet, template: &Template) -> Self {
         let patch = || DaemonSetPatch::new(daemon_set, vec![replace(["spec", "template"], template.value().clone())]);
         let needed = !template.same_meaning(&daemon_set.template());
-        Plan { action: Action::Undo { to_revision }, step: needed.then(patch).map(Step::PatchDaemonSet) }
+        Plan { step: needed.then(patch).map(Step::PatchDaemonSet) }
     }
 }
 
@@ -33,7 +33,7 @@ mod tests {
         });
         let daemon_set = DaemonSet::from_object(object.clone()).unwrap();
         let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a"}]}});
-        let plan = Plan::undo(&daemon_set, 1, &Template::new(template.clone()));
+        let plan = Plan::undo(&daemon_set, &Template::new(template.clone()));
         let patch = plan.patch().unwrap();
         assert_eq!(patch.api_version, "apps.kruise.io/v1alpha1");
         assert_eq!(

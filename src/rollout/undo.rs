@@ -63,7 +63,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
         }
     };
     let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
-    let plan = Plan::undo(before.daemon_set, target.number(), template);
+    let plan = Plan::undo(before.daemon_set, template);
     let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
     // A revision that lasted longer was tried only after others that lasted.
     let is_doubtful = |doubt: &Doubt| !matches!(doubt, Doubt::ReplacedAfter(lasted) if *lasted >= BRIEF);

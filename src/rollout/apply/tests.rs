@@ -105,7 +105,7 @@ fn reads(
 fn apply_to(script: &Script, is_dry_run: bool) -> (Application<&'static str>, usize) {
     let target = DaemonSet::from_object(object("agent:1", |_| {})).unwrap().template();
     let before = before();
-    carried_out(script, &Plan::undo(&before, 1, &target), &before, is_dry_run)
+    carried_out(script, &Plan::undo(&before, &target), &before, is_dry_run)
 }
 
 /// Returns the answer to a dry run, which stores nothing.
@@ -146,7 +146,7 @@ fn what_became_of_a_patch_that_was_given_up_on_is_read_again() {
         (Err("down"), Application::Unknown("late")),
     ] {
         let (script, before) = (Script::new(Err(Failed::NotFound), vec![now.clone()]), before());
-        let plan = Plan::undo(&before, 1, &target);
+        let plan = Plan::undo(&before, &target);
         let application = pin!(look_again(&script, plan.step.as_ref().unwrap(), &before, "late"));
         assert_eq!(application.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(expected), "{now:?}");
         assert_eq!(script.sent.get(), 0);
@@ -181,7 +181,7 @@ fn nothing_is_sent_that_no_version_locks() {
     for field in ["resourceVersion", "uid"] {
         let before = without(field);
         let script = Script::new(Ok(object("agent:1", |_| {})), vec![Ok(None)]);
-        let (application, sent) = carried_out(&script, &Plan::undo(&before, 1, &target), &before, false);
+        let (application, sent) = carried_out(&script, &Plan::undo(&before, &target), &before, false);
         assert_eq!((application, sent), (Application::Refused(StepRefusal::ByServer("unexpected")), 0), "{field}");
     }
     let pod = PodRef {

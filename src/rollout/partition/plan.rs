@@ -19,7 +19,7 @@ use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
 use crate::model::selector::LabelSelector;
 use crate::model::template::Template;
-use crate::plan::{Action, Plan};
+use crate::plan::Plan;
 use crate::report::age::{format_age, seconds_between};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{self as report, PartitionOutcome, PartitionReport, StageState, StagedRollout};
@@ -343,7 +343,7 @@ pub(crate) fn plan(
     }
     let mut plan = match is_needed {
         true => Plan::partition(daemon_set, snapshot.now, keep, &request.run, &flags, template.as_ref()),
-        false => Plan { action: Action::Partition(keep), step: None },
+        false => Plan::default(),
     };
     if matches!(request.template, NewTemplate::Manifest(_)) {
         plan = plan.refusing_unknown_fields();

@@ -145,12 +145,9 @@ fn signed(change: &Change, what: &str) -> String {
 
 /// Appends the values if they are short: both, or only the new one.
 fn with_values(what: &str, change: &Change) -> String {
-    match (&change.from, &change.to) {
-        (Some(from), Some(to)) => match (short(from), short(to)) {
-            (Some(from), Some(to)) => format!("{what} {from} → {to}"),
-            _ => what.to_owned(),
-        },
-        (None, Some(to)) => short(to).map_or_else(|| what.to_owned(), |to| format!("{what} {to}")),
+    match (change.from.as_ref().map(short), change.to.as_ref().map(short)) {
+        (Some(Some(from)), Some(Some(to))) => format!("{what} {from} → {to}"),
+        (None, Some(Some(to))) => format!("{what} {to}"),
         _ => what.to_owned(),
     }
 }

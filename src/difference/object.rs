@@ -23,16 +23,13 @@ const MAINTAINED: [&str; 4] =
 /// The status changes continually during a rollout, which is not a conflict.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<Change> {
     let spec_path = ChangePath::default().field("spec");
-    let nothing = Map::new();
-    let spec = |object: &'_ Value| object.get("spec").and_then(Value::as_object).cloned().unwrap_or(nothing.clone());
-    let (before_spec, after_spec) = (spec(before), spec(after));
-    let template = |spec: &Map<String, Value>| Template::new(spec.get("template").cloned().unwrap_or_default());
-    let of_template = difference(&template(&before_spec), &template(&after_spec));
+    let template = |object: &Value| Template::new(object["spec"]["template"].clone());
+    let of_template = difference(&template(before), &template(after));
     let in_object = |path: ChangePath| ChangePath([spec_path.field("template").0, path.0].concat());
     let mut changes: Vec<Change> =
         of_template.into_iter().map(|change| Change { path: in_object(change.path), ..change }).collect();
-    let names: BTreeSet<&String> = before_spec.keys().chain(after_spec.keys()).collect();
-    for name in names.into_iter().filter(|name| *name != "template") {
+    let (before_spec, after_spec) = (&before["spec"], &after["spec"]);
+    for name in names(before_spec, after_spec).filter(|name| *name != "template") {
         compare(&spec_path.field(name), before_spec.get(name), after_spec.get(name), &mut changes);
     }
     let metadata = ChangePath::default().field("metadata");
@@ -52,25 +49,22 @@ fn compare(path: &ChangePath, before: Option<&Value>, after: Option<&Value>, cha
     if before == after {
         return;
     }
-    let empty = Map::new();
-    let fields = |value: Option<&'_ Value>| match value {
-        None => Some(empty.clone()),
-        Some(value) => value.as_object().cloned(),
-    };
-    match (fields(before), fields(after)) {
-        (Some(before), Some(after)) => {
-            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            for name in names.into_iter().filter(|name| !MAINTAINED.contains(&name.as_str())) {
-                let parent = if let Some(PathStep::Field(parent)) = path.0.last() { parent.as_str() } else { "" };
-                let path = match parent {
-                    "labels" | "annotations" => path.entry(name),
-                    _ => path.field(name),
-                };
-                compare(&path, before.get(name), after.get(name), changes);
-            }
-        }
-        _ => changes.push(Change::new(path.clone(), before.cloned(), after.cloned())),
+    if [before, after].into_iter().flatten().any(|value| !value.is_object()) {
+        changes.push(Change::new(path.clone(), before.cloned(), after.cloned()));
+        return;
     }
+    let (before, after) = (before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null));
+    let has_keys = matches!(path.0.last(), Some(PathStep::Field(name)) if name == "labels" || name == "annotations");
+    for name in names(before, after).filter(|name| !MAINTAINED.contains(&name.as_str())) {
+        let path = if has_keys { path.entry(name) } else { path.field(name) };
+        compare(&path, before.get(name), after.get(name), changes);
+    }
+}
+
+/// Returns the fields of either of two objects.
+fn names<'v>(before: &'v Value, after: &'v Value) -> impl Iterator<Item = &'v String> {
+    let fields = |value: &'v Value| value.as_object().into_iter().flat_map(Map::keys);
+    fields(before).chain(fields(after)).collect::<BTreeSet<_>>().into_iter()
 }
 
 #[cfg(test)]

@@ -19,36 +19,21 @@ const NO_CHANGE: Duration = Duration::from_secs(1200);
 #[derive(Debug, Default)]
 pub(crate) struct Standstills {
     standing: BTreeMap<(String, String), Standstill>,
-    unchanged: BTreeMap<(String, String), Unchanged>,
+    /// The last known states of rollouts, and since when.
+    unchanged: BTreeMap<(String, String), (State, Instant)>,
 }
 
-/// The last known state of a rollout, and since when.
-#[derive(Debug)]
-struct Unchanged {
-    since: Instant,
-    verdict: Verdict,
-    counts: Counts,
-    next: NextActions,
-    problems: Vec<(ReasonCode, Vec<String>)>,
+/// What changes with whatever happens in a rollout.
+type State = (Verdict, Counts, NextActions, Vec<(ReasonCode, Vec<String>)>);
+
+fn state(rollout: &RolloutStatus) -> State {
+    let problems = rollout.problems.iter().map(|problem| (problem.code, problem.nodes.clone())).collect();
+    (rollout.verdict, rollout.counts.clone(), rollout.next.clone(), problems)
 }
 
-impl Unchanged {
-    fn of(rollout: &RolloutStatus, now: Instant) -> Self {
-        let problems = rollout.problems.iter().map(|problem| (problem.code, problem.nodes.clone())).collect();
-        let (counts, next) = (rollout.counts.clone(), rollout.next.clone());
-        Unchanged { since: now, verdict: rollout.verdict, counts, next, problems }
-    }
-
-    fn is_still(&self, rollout: &RolloutStatus) -> bool {
-        // Both end automatically, at a time that the DaemonSet determines.
-        let takes_time = |problem: &ReasonGroup| {
-            problem.passing && matches!(problem.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
-        };
-        let problems = rollout.problems.iter().map(|problem| (problem.code, &problem.nodes));
-        (self.verdict, &self.counts, &self.next) == (rollout.verdict, &rollout.counts, &rollout.next)
-            && problems.eq(self.problems.iter().map(|(code, nodes)| (*code, nodes)))
-            && !rollout.problems.iter().any(takes_time)
-    }
+/// Returns whether a problem ends automatically, at a time that the DaemonSet determines.
+fn takes_time(problem: &ReasonGroup) -> bool {
+    problem.passing && matches!(problem.code, ReasonCode::NotYetAvailable | ReasonCode::Terminating)
 }
 
 #[derive(Debug)]
@@ -65,9 +50,10 @@ impl Standstills {
     pub(crate) fn update<'r>(&mut self, rollouts: impl Iterator<Item = &'r RolloutStatus>, now: Instant) {
         let mut before = std::mem::take(self);
         for rollout in rollouts {
-            let name = key(rollout);
-            let unchanged = before.unchanged.remove(&name).filter(|unchanged| unchanged.is_still(rollout));
-            self.unchanged.insert(name.clone(), unchanged.unwrap_or_else(|| Unchanged::of(rollout, now)));
+            let (name, state) = (key(rollout), state(rollout));
+            let is_still = |(known, _): &(State, Instant)| *known == state && !rollout.problems.iter().any(takes_time);
+            let since = before.unchanged.remove(&name).filter(is_still).map_or(now, |(_, since)| since);
+            self.unchanged.insert(name.clone(), (state, since));
             if let Some(standstill) =
                 Standstill::of(rollout, before.standing.remove(&name), self.nothing_changes(rollout, now), now)
             {
@@ -79,7 +65,7 @@ impl Standstills {
     /// Returns whether nothing about a rollout has changed for so long that no change is expected.
     pub(crate) fn nothing_changes(&self, rollout: &RolloutStatus, now: Instant) -> bool {
         let unchanged = self.unchanged.get(&key(rollout));
-        unchanged.is_some_and(|unchanged| now.duration_since(unchanged.since) >= NO_CHANGE)
+        unchanged.is_some_and(|(_, since)| now.duration_since(*since) >= NO_CHANGE)
     }
 
     /// Forgets all of them, after a period without data.

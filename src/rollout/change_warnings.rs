@@ -75,15 +75,10 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
         warn(WarningCode::Owner, message);
     }
     // `app_group/kind:namespace/name`: the application's name ends at the first colon.
-    let argo_application = annotation("argocd.argoproj.io/tracking-id")
+    let argo = annotation("argocd.argoproj.io/tracking-id")
         .and_then(|id| id.split(':').next())
-        .or_else(|| label("argocd.argoproj.io/instance"));
-    if argo_application.is_some() || writes(&["argocd-controller", "argocd-application-controller"]) {
-        let application =
-            argo_application.map_or_else(|| "Argo CD".to_owned(), |name| format!("Argo CD application {name:?}"));
-        let message = format!("{application} manages this object and may revert the {noun}; change it in Git");
-        warn(WarningCode::ArgoCd, message);
-    }
+        .or_else(|| label("argocd.argoproj.io/instance"))
+        .map(|application| format!("Argo CD application {application:?}"));
     let flux = ["kustomize", "helm"].into_iter().find_map(|toolkit| {
         let name = label(&format!("{toolkit}.toolkit.fluxcd.io/name"))?;
         let namespace = label(&format!("{toolkit}.toolkit.fluxcd.io/namespace")).unwrap_or_default();
@@ -91,10 +86,14 @@ pub(super) fn managers(daemon_set: &DaemonSet, written: Written<'_>) -> Vec<Warn
         Some(format!("Flux {kind} \"{namespace}/{name}\""))
     });
     let is_flux = flux.is_some();
-    if is_flux || writes(&["kustomize-controller", "helm-controller"]) {
-        let flux = flux.unwrap_or_else(|| "Flux".to_owned());
-        let message = format!("{flux} manages this object and may revert the {noun}; change it in Git");
-        warn(WarningCode::Flux, message);
+    for (code, named, writers, tool) in [
+        (WarningCode::ArgoCd, argo, ["argocd-controller", "argocd-application-controller"], "Argo CD"),
+        (WarningCode::Flux, flux, ["kustomize-controller", "helm-controller"], "Flux"),
+    ] {
+        if named.is_some() || writes(&writers) {
+            let tool = named.as_deref().unwrap_or(tool);
+            warn(code, format!("{tool} manages this object and may revert the {noun}; change it in Git"));
+        }
     }
     let release = annotation("meta.helm.sh/release-name");
     let is_helm = |entry: &&Value| matches!(entry["manager"].as_str(), Some("helm" | "Helm"));

@@ -103,10 +103,8 @@ pub(crate) fn warning(
         let warning = describe(&standstill, after, "if the new pods fail as the present ones do, ");
         Some(Warning { code: WarningCode::MayBlock, ..warning })
     };
-    match standstill {
-        Some(standstill) => Some(describe(standstill, after, "")),
-        None => may_come().or_else(|| may_stall(before, replacement)),
-    }
+    let blocks = standstill.map(|standstill| describe(standstill, after, ""));
+    blocks.or_else(may_come).or_else(|| may_stall(before, replacement))
 }
 
 /// Warns about the case that [`Situation::stalled_since`] explains: it affects one rollout in several.

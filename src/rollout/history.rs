@@ -58,15 +58,11 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
     // Compare with the next older readable revision, unless another one ran in between that has since got a higher number.
     let before = renumbered_since(revision, older.first(), revisions)
         .or_else(|| older.iter().find_map(|older| older.template.as_ref().ok()));
-    let changes = match (before, template) {
-        (Some(before), Some(template)) => difference(before, template),
-        _ => Vec::new(),
-    };
+    let changes = before.zip(template).map(|(before, template)| difference(before, template)).unwrap_or_default();
     let same_as = template.and_then(|template| {
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
         older.iter().find(same).map(Revision::number)
     });
-    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
     // It is older than the revision that was rolled back from, or its template is.
     let is_older = |left: &Revision<'_>| created(revision) < created(left) || same_as.is_some();
     let is_left = |left: &&Revision<'_>| is_older(left) && revisions.was_rolled_back(left);
@@ -75,7 +71,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         name: object.metadata.name.clone(),
         hash: object.hash().to_owned(),
         current: revision.is_current,
-        created_at: object.metadata.creation_timestamp.get(),
+        created_at: created(revision),
         rolled_out_at: revisions.rolled_out_at(object),
         rolled_out_again: is_rolled_out_again(revision, older, revisions),
         images: template.map(images).unwrap_or_default(),
@@ -89,10 +85,13 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
     }
 }
 
+fn created(revision: &Revision<'_>) -> Option<Timestamp> {
+    revision.object.metadata.creation_timestamp.get()
+}
+
 /// Returns whether a revision was rolled out again after its creation: the controller raised its number (`constructHistory`,
 /// pkg/controller/daemon/update.go, release 1.37.2), so that it is later than its creation, or higher than those of younger revisions.
 fn is_rolled_out_again(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>) -> bool {
-    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
     let Some(own) = created(revision) else { return false };
     // Both times of a new revision are those of one request.
     let is_later = |at: Timestamp| seconds_between(own, at) > 1;
@@ -125,7 +124,6 @@ fn renumbered_since<'r>(
     older: Option<&Revision<'_>>,
     revisions: &'r Revisions<'_>,
 ) -> Option<&'r Template> {
-    let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
     let (this, number) = (created(revision)?, revision.number());
     if older.is_some_and(|older| older.number() + 1 == number) {
         return None;
@@ -183,10 +181,7 @@ fn notes(revisions: &Revisions<'_>, knows_pods: bool, snapshot: &Snapshot) -> Ve
 /// Returns a short summary of the differences between the templates of two revisions; nothing if one cannot be read.
 pub fn changes_between(revisions: &Revisions<'_>, from: i64, to: i64) -> Vec<String> {
     let template = |number| revisions.find(Address::Number(number)).ok().map(|(_, template)| template);
-    match (template(from), template(to)) {
-        (Some(from), Some(to)) => in_a_few_words(&difference(from, to)),
-        _ => Vec::new(),
-    }
+    template(from).zip(template(to)).map(|(from, to)| in_a_few_words(&difference(from, to))).unwrap_or_default()
 }
 
 /// Compares two templates of a DaemonSet.
@@ -206,19 +201,12 @@ pub fn diff(revisions: &Revisions<'_>, from: (DiffSide, &Template), to: (DiffSid
 /// Fails if the revision does not exist or its template cannot be read.
 pub fn side<'a>(revisions: &'a Revisions<'_>, address: Address) -> Result<(DiffSide, &'a Template), NoTemplate> {
     let (revision, template) = revisions.find(address)?;
-    let side = match (address, revision) {
-        (Address::Live, _) | (_, None) => DiffSide {
-            source: TemplateSource::Live,
-            file: None,
-            revision: revision.map(Revision::number),
-            current: true,
-        },
-        (_, Some(revision)) => DiffSide {
-            source: TemplateSource::Revision,
-            file: None,
-            revision: Some(revision.number()),
-            current: revision.is_current,
-        },
+    let is_live = matches!(address, Address::Live);
+    let side = DiffSide {
+        source: if is_live || revision.is_none() { TemplateSource::Live } else { TemplateSource::Revision },
+        file: None,
+        revision: revision.map(Revision::number),
+        current: is_live || revision.is_none_or(|revision| revision.is_current),
     };
     Ok((side, template))
 }

@@ -31,6 +31,7 @@ enum Began {
 }
 
 /// A rollout of one DaemonSet.
+#[derive(Clone, Copy)]
 struct Event<'r, 'a> {
     /// `None` if the live template has no revision yet.
     revision: Option<&'r Revision<'a>>,
@@ -112,15 +113,20 @@ fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> 
             Some(time) if Some(time) >= latest => (Began::At(time), Some(time)),
             _ => (Began::Unknown, created.max(latest)),
         };
-        let (template, number, not_after) =
-            (revision.template.as_ref().ok(), Some(revision.number()), revision.object.numbered_at_latest());
-        let revision = Some(*revision);
+        let last = Event {
+            revision: Some(*revision),
+            template: revision.template.as_ref().ok(),
+            number: Some(revision.number()),
+            began,
+            order: order.unwrap_or(Timestamp::MIN),
+            not_after: revision.object.numbered_at_latest(),
+            is_last: true,
+        };
         if let Some(order) = created.filter(|created| Some(*created) < order && !is_without_holes) {
             let began = Began::At(order);
-            events.push(Event { revision, template, number: None, began, order, not_after: None, is_last: false });
+            events.push(Event { number: None, began, order, not_after: None, is_last: false, ..last });
         }
-        let place = order.unwrap_or(Timestamp::MIN);
-        events.push(Event { revision, template, number, began, order: place, not_after, is_last: true });
+        events.push(last);
         latest = latest.max(order);
     }
     // A revision that has lost its number fills a gap before another one of the same second, if there may be one.
@@ -161,10 +167,8 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
     };
     let before = earlier().find(|before| is_next(before)).filter(|before| before.template.is_some());
     let before = before.or_else(|| earlier().find(|before| before.template.is_some()));
-    let changes = match (before.and_then(|before| before.template), own) {
-        (Some(before), Some(own)) => difference(before, own),
-        _ => Vec::new(),
-    };
+    let compared = before.and_then(|before| before.template).zip(own);
+    let changes = compared.map(|(before, own)| difference(before, own)).unwrap_or_default();
     let is_same = |before: &&Event<'_, 'a>| before.template.zip(own).is_some_and(|(one, own)| one.same_meaning(own));
     let mut same = earlier().filter(is_same);
     // A write with another template generation replaces pods, however small the change.

@@ -256,7 +256,7 @@ fn nodes_removed(removed: &RemovedNodes) -> Warning {
 /// Returns the pods that are replaced, with their nodes.
 fn replaced<'a>(situation: &Situation<'a>, replacement: &Replacement<'_>) -> Vec<(&'a str, &'a Pod)> {
     let live = |pod: &&Pod| !pod.metadata.is_terminating();
-    let is_old = |pod: &&Pod| !daemon_pods::is_updated(replacement.after, Some(replacement.hash), pod);
+    let is_old = |pod: &&Pod| !replacement.is_updated(pod);
     let nodes = situation.node_pods.iter();
     nodes.flat_map(|node| node.pods.iter().copied().filter(live).filter(is_old).map(|pod| (node.node, pod))).collect()
 }

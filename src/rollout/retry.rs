@@ -120,11 +120,9 @@ fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
 
 /// Returns why no new pod is created or starts, on any node.
 fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
+    let is_scheduler_down = || before.scheduler_silent_since().is_some() || waits_for_scheduler(before);
     match () {
-        () if before.controller_silent_since().is_some() => Some(Obstacle::ControlPlaneDown),
-        () if before.scheduler_silent_since().is_some() || waits_for_scheduler(before) => {
-            Some(Obstacle::ControlPlaneDown)
-        }
+        () if before.controller_silent_since().is_some() || is_scheduler_down() => Some(Obstacle::ControlPlaneDown),
         () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
         () => None,
     }

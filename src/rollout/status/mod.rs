@@ -257,23 +257,13 @@ fn next(situation: &Situation<'_>, step: &NextStep<'_>, in_place: bool) -> NextA
     });
     let candidates: Vec<String> = candidates.unwrap_or_default();
     let is_left = |name: &&String| situation.node(name).is_some_and(|node| !node.eligible);
-    let not_recreated_on = candidates.iter().filter(is_left).cloned().collect();
-    match step.update() {
-        Some(update) if step.reaches_update() => NextActions {
-            create_on: names(&update.create),
-            delete: pods(&update.delete),
-            replace: update.replaced_now + update.not_eligible_deleted_now,
-            candidates,
-            not_recreated_on,
-            in_place,
-        },
-        _ => NextActions {
-            create_on: names(&step.upkeep.create),
-            delete: pods(&step.upkeep.delete),
-            replace: 0,
-            candidates,
-            not_recreated_on,
-            in_place,
-        },
+    let update = step.update().filter(|_| step.reaches_update());
+    NextActions {
+        create_on: names(update.map_or(&step.upkeep.create, |update| &update.create)),
+        delete: pods(update.map_or(&step.upkeep.delete, |update| &update.delete)),
+        replace: update.map_or(0, |update| update.replaced_now + update.not_eligible_deleted_now),
+        not_recreated_on: candidates.iter().filter(is_left).cloned().collect(),
+        candidates,
+        in_place,
     }
 }

@@ -98,8 +98,9 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
             // It replaces no more at a time than a rolling update does.
             let can_begin = || continues(situation, &with_strategy(daemon_set, UpdateStrategy::default()));
+            let partition = || name_of(daemon_set).command(Subcommand::Partition).name("0");
             let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
-                .then(|| partition_all(situation, "to update all nodes under the gates of `partition`"));
+                .then(|| Fix::new("to update all nodes under the gates of `partition`", partition()));
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // Whatever the pace, no pod would come back.
@@ -264,12 +265,6 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             fix("to keep it as it is now", Subcommand::Resume),
         ],
     }
-}
-
-/// Suggests updating all nodes one by one, without the controller.
-fn partition_all(situation: &Situation<'_>, advice: &str) -> Fix {
-    let command = name_of(situation.daemon_set).command(Subcommand::Partition).name("0");
-    Fix::new(advice, command)
 }
 
 /// Suggests letting the controller replace the pods.

@@ -67,11 +67,8 @@ fn end(
     fails: impl Fn(&RolloutNode<'_>) -> bool,
 ) -> Option<Standstill> {
     let after = replacement.after;
-    let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-    if !is_rolled_out || after.flavor() == Flavor::Advanced || !before.is_known || after.metadata.is_terminating() {
-        return None;
-    }
-    if replacement.is_refused(before) {
+    let is_simulated = replacement.by_controller && after.flavor() == Flavor::Apps && before.is_known;
+    if !is_simulated || after.metadata.is_terminating() || replacement.is_refused(before) {
         return None;
     }
     let fleet = Fleet::new(before, replacement, fails);

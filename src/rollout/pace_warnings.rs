@@ -2,7 +2,7 @@
 
 use super::replacement_warnings::Replacement;
 use crate::facts::Facts;
-use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::int_or_percent::int;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
@@ -115,8 +115,8 @@ fn disruption_budgets(daemon_set: &DaemonSet, allowed: i64, snapshot: &Snapshot)
 /// limit (`rollingUpdate`, pkg/controller/daemon/update.go, release 1.37.2). A surge does not delete available pods.
 pub(super) fn ready_pods_deleted(facts: &Facts<'_>, replacement: &Replacement<'_>) -> Option<Warning> {
     let Replacement { after, hash, .. } = *replacement;
-    let is_rolled_out = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
-    if !is_rolled_out || after.flavor() == Flavor::Advanced || !facts.nodes_known || !facts.pods_known {
+    let is_known = facts.nodes_known && facts.pods_known;
+    if !replacement.by_controller || after.flavor() == Flavor::Advanced || !is_known {
         return None;
     }
     let (now, seconds) = (facts.ready_clock(), after.spec.min_ready_seconds);

@@ -147,12 +147,8 @@ impl<'s, 'a> Proposal<'s, 'a> {
 }
 
 /// Proposes another template: that of a revision, or for a restart the current one with another annotation.
-pub(super) fn propose_template(
-    before: &Situation<'_>,
-    plan: Plan,
-    kind: PlanKind,
-    to: Option<&Revision<'_>>,
-) -> Planned {
+pub(super) fn propose_template(before: &Situation<'_>, plan: Plan, to: Option<&Revision<'_>>) -> Planned {
+    let kind = if to.is_some() { PlanKind::UndoPlan } else { PlanKind::RestartPlan };
     let daemon_set = before.daemon_set;
     let proposal = Proposal::new(before, plan);
     let template = proposal.after.template();

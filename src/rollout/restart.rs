@@ -6,7 +6,7 @@ use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
 use crate::plan::Plan;
-use crate::report::plan::{PlanKind, Warning};
+use crate::report::plan::Warning;
 
 /// Plans to restart all pods.
 ///
@@ -16,7 +16,7 @@ use crate::report::plan::{PlanKind, Warning};
 /// unless forced.
 pub fn restart(before: &Situation<'_>, force: bool) -> Result<Planned, Vec<Warning>> {
     let plan = Plan::restart(before.daemon_set, restart_time(before));
-    unless_harmful(propose_template(before, plan, PlanKind::RestartPlan, None), force)
+    unless_harmful(propose_template(before, plan, None), force)
 }
 
 /// Returns the time that tells this restart from the last one: a proxy may repeat the date of a response forever, so this machine's time

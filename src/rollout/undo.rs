@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::report::age::format_age;
 use crate::report::count;
 use crate::report::count_and;
-use crate::report::plan::{ChangePlan, PlanKind, Warning, WarningCode};
+use crate::report::plan::{ChangePlan, Warning, WarningCode};
 
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     };
     let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
     let plan = Plan::undo(before.daemon_set, template);
-    let planned = propose_template(before, plan, PlanKind::UndoPlan, Some(target));
+    let planned = propose_template(before, plan, Some(target));
     // A revision that lasted longer was tried only after others that lasted.
     let is_doubtful = |doubt: &Doubt| !matches!(doubt, Doubt::ReplacedAfter(lasted) if *lasted >= BRIEF);
     let doubt = revisions.doubt(target).filter(|doubt| planned.report.needed && is_doubtful(doubt)).map(|doubt| {

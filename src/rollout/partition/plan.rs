@@ -604,19 +604,16 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
     let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));
-    // Whether its client was ended is not in the cluster.
-    let message = match (has_stopped, newest) {
-        (true, _) => format!("the stage of the last run{process}{begun} is not complete, and that run has ended"),
-        (false, Some(at)) if began.is_ok_and(|began| began <= at) => format!(
-            "the stage of the last run{process}{begun} is not complete, and the last new pod was created {}: if that run still goes on, it \
-             stops as soon as this one begins",
-            ago(at)
-        ),
-        (false, _) => format!(
-            "the stage of the last run{process}{begun} is not complete, and no pod was created since: if that run still goes on, it stops as \
-             soon as this one begins"
-        ),
+    let last = match newest.filter(|newest| began.is_ok_and(|began| began <= *newest)) {
+        Some(newest) => format!("the last new pod was created {}", ago(newest)),
+        None => "no pod was created since".to_owned(),
     };
+    // Whether its client was ended is not in the cluster.
+    let so = match has_stopped {
+        true => "that run has ended".to_owned(),
+        false => format!("{last}: if that run still goes on, it stops as soon as this one begins"),
+    };
+    let message = format!("the stage of the last run{process}{begun} is not complete, and {so}");
     Some(Warning::new(WarningCode::OtherRun, message))
 }
 

@@ -52,13 +52,11 @@ impl Change {
 
     /// Adds it to a finding about the part, and replaces advice that would change the template.
     fn applied_to(self, finding: Finding) -> Finding {
-        let message = finding.message.clone().words(format!("; {}", self.words));
+        let finding = finding.and(format!("; {}", self.words));
         match finding.origin {
-            Origin::Template(TemplatePart::Registry(_)) => {
-                Finding { message, ..finding }.with_origin(Origin::ControlPlane)
-            }
-            Origin::Node | Origin::ControlPlane => Finding { message, ..finding },
-            _ => Finding::new(finding.code, message, self.advice)
+            Origin::Template(TemplatePart::Registry(_)) => finding.with_origin(Origin::ControlPlane),
+            Origin::Node | Origin::ControlPlane => finding,
+            _ => Finding::new(finding.code, finding.message, self.advice)
                 .with_origin(Origin::Unknown)
                 .with_command(webhook::mutating()),
         }
@@ -104,8 +102,7 @@ fn of_image(subject: &Subject, pod: &Pod, container: &Container, own: Option<&st
     let is_of_image = matches!(finding.origin, Origin::Template(TemplatePart::Image(_)));
     let advice =
         finding.advice.clone().words("; or correct what changes it as pods are created (a mutating webhook or policy)");
-    let message = finding.message.clone().words(format!("; {}", change.words));
-    let told = Finding { message, advice, ..finding };
+    let told = finding.and(format!("; {}", change.words)).with_advice(advice);
     if is_of_image { told.with_origin(Origin::Template(TemplatePart::Image(own.to_owned()))) } else { told }
 }
 
@@ -124,14 +121,12 @@ fn of_limit(subject: &Subject, container: &Container, own: Option<&str>, finding
         ),
         None => match of_range() {
             Some(range) => {
-                let message = finding
-                    .message
-                    .words(format!("; the template has none: limitrange {} sets this by default", range.name));
-                let advice = format!(
-                    "set the memory limit that the container needs in the template, or change limitrange {}",
-                    range.name
-                );
-                return Finding { message, advice: advice.into(), ..finding };
+                let name = &range.name;
+                return finding
+                    .and(format!("; the template has none: limitrange {name} sets this by default"))
+                    .with_advice(format!(
+                        "set the memory limit that the container needs in the template, or change limitrange {name}"
+                    ));
             }
             None => Change::added("memory limit"),
         },
@@ -171,7 +166,7 @@ fn of_added_container(subject: &Subject, pod: &Pod, container: &str, finding: Fi
              node with those",
             other_nodes(nodes)
         );
-        return Finding { advice: advice.into(), ..told }.with_origin(Origin::Node).with_command(delete_pod(pod));
+        return told.with_advice(advice).with_origin(Origin::Node).with_command(delete_pod(pod));
     }
     let has_log = matches!(told.code, ReasonCode::CrashLooping | ReasonCode::ReadinessFailing);
     told.with_command(if has_log { logs(subject, pod, container, false) } else { describe_pod(pod) })
@@ -305,12 +300,9 @@ pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resourc
         }
         _ => advice.words(format!(", or free {resource} on the node")),
     };
-    let told = Finding::new(finding.code, message.words(by), advice).with_origin(origin);
-    match range {
-        Some(range) => told
-            .with_command(Command::kubectl(&["describe", "limitrange"]).namespace(&range.namespace).name(&range.name)),
-        None => told,
-    }
+    let describe = Command::kubectl(&["describe", "limitrange"]);
+    let describe = range.map(|range| describe.namespace(&range.namespace).name(&range.name));
+    Finding::new(finding.code, message.words(by), advice).with_origin(origin).with_command(describe)
 }
 
 /// Finds a node selector that the pod has, its template does not have, and the node does not match.

@@ -200,7 +200,7 @@ pub(super) fn evicted(pod: &Pod) -> Option<Finding> {
         None => Sentence::from("evicted by the kubelet: ").said(says),
     };
     let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(origin);
-    Some(if rejected.is_some() { finding.with_command(describe_bound_node(pod)) } else { finding })
+    Some(finding.with_command(rejected.map(|_| describe_bound_node(pod))))
 }
 
 /// Returns whether the disk of a node was full, and would have been without what the evicted pod used, too.
@@ -236,28 +236,24 @@ const LONGEST: i64 = FAILED_POD_BACKOFF + 120;
 /// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2, deletes one that has succeeded without backoff.
 fn recreated(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
     let (controller, has_succeeded) = (subject.controller, pod.status.phase == "Succeeded");
-    let Finding { message, .. } = finding;
-    let finding = |message: Sentence, advice: String| Finding { message, advice: advice.into(), ..finding };
     if has_succeeded && controller == Controller::Kruise {
-        let message = message.words(format!("; {} leaves it alone", controller.name()));
-        return finding(message, "delete the pod: it is created again".to_owned()).with_command(delete_pod(pod));
+        let finding = finding.and(format!("; {} leaves it alone", controller.name()));
+        return finding.with_advice("delete the pod: it is created again").with_command(delete_pod(pod));
     }
     let ago = ended_at(pod).map(|at| subject.seconds_since(at));
     if let Some(ago) = ago.filter(|ago| *ago > LONGEST) {
-        let message = message.words("; it ended ").age(ago).words(" ago, and the controller has not recreated it");
+        let ended = Sentence::from("; it ended ").age(ago).words(" ago, and the controller has not recreated it");
         let advice = format!("delete the pod; if no other one is created, {}", controller.check().advice);
-        return finding(message, advice).with_command(delete_pod(pod));
+        return finding.and(ended).with_advice(advice).with_command(delete_pod(pod));
     }
     match has_succeeded {
-        true => finding(
-            message.words("; the controller deletes and recreates it"),
-            format!("wait; if the pod remains, check {}", controller.program()),
-        )
-        .with_passing(Passing::AtStart),
-        false => finding(
-            message.words(format!("; the controller recreates it within {}", format_age(FAILED_POD_BACKOFF))),
-            "wait".to_owned(),
-        ),
+        true => finding
+            .and("; the controller deletes and recreates it")
+            .with_advice(format!("wait; if the pod remains, check {}", controller.program()))
+            .with_passing(Passing::AtStart),
+        false => finding
+            .and(format!("; the controller recreates it within {}", format_age(FAILED_POD_BACKOFF)))
+            .with_advice("wait"),
     }
 }
 
@@ -344,8 +340,9 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
         // A container with a restart policy of its own may end by itself; others are restarted unless the kubelet ends the pod.
         let may_end = |container: &Container| container.restart_policy.as_deref().is_some_and(|it| it != "Always");
         return match pod.spec.containers.iter().any(may_end) {
-            true => Finding { advice: "use containers that keep running".into(), command: None, ..finding }
-                .with_passing(Passing::Never),
+            true => {
+                finding.with_advice("use containers that keep running").with_command(None).with_passing(Passing::Never)
+            }
             false => finding,
         };
     }
@@ -396,9 +393,8 @@ fn never_ready_for_long(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let end = status.last_state.terminated.as_ref().filter(|end| ran(end).is_some_and(is_short))?;
         Some(((role, container, status), end))
     })?;
-    let finding = crash_looping(subject, pod, this, Some(end));
-    let message = finding.message.words(format!("; it never runs for minReadySeconds ({})", format_age(required)));
-    Some(Finding { message, ..finding })
+    let never = format!("; it never runs for minReadySeconds ({})", format_age(required));
+    Some(crash_looping(subject, pod, this, Some(end)).and(never))
 }
 
 /// After how many failures a readiness probe that succeeds now is expected to fail again.

@@ -417,11 +417,10 @@ pub fn crash_looping(
         Some(origin) => finding.with_origin(origin),
         None => finding,
     };
-    match (command, of_node) {
+    match of_node.filter(|_| command.is_some()) {
         _ if decisive.is_some() => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
-        (Some(command), Some(fix_in)) => finding.with_origin(fix_in.origin(part)).with_command(command),
-        (Some(command), None) => finding.with_command(command),
-        (None, _) => finding,
+        Some(fix_in) => finding.with_origin(fix_in.origin(part)).with_command(command),
+        None => finding.with_command(command),
     }
 }
 
@@ -541,8 +540,8 @@ pub fn beside_old_pod(
     let said = end.and_then(|end| telling_line(&end.message)).unwrap_or_default().to_lowercase();
     let mut old = subject.old_pods_on(&pod.spec.node_name, pod).filter(|old| old.is_ready());
     let Some(old) = old.next().filter(|_| is_held(pod, template_of(subject, pod), &said)) else { return finding };
-    let message = finding.message.words("; the old pod ").name(&old.metadata.name, workload(old));
-    let message = message.words(" runs on the node until this one is available, and may hold it");
+    let holds = Sentence::from("; the old pod ").name(&old.metadata.name, workload(old));
+    let holds = holds.words(" runs on the node until this one is available, and may hold it");
     let advice = "use maxUnavailable instead of maxSurge: two such pods exclude each other on a node";
-    instead_of_surge(Finding { message, advice: advice.into(), ..finding }, old)
+    instead_of_surge(finding.and(holds).with_advice(advice), old)
 }

@@ -127,10 +127,11 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
             break;
         }
     }
-    findings.extend(asked.map(|message| {
-        let finding = create_failure::classify(index.snapshot, daemon_set, message);
-        Finding { message: finding.message.words(" (in a dry run just now)"), ..finding }
-    }));
+    findings.extend(
+        asked.map(|message| {
+            create_failure::classify(index.snapshot, daemon_set, message).and(" (in a dry run just now)")
+        }),
+    );
     findings
 }
 
@@ -142,12 +143,13 @@ pub(super) fn passes_by_itself(code: ReasonCode) -> bool {
 /// Finds that the controller has not tried again for longer than it waits, by its events: of those that are made every few minutes, the
 /// spam filter of client-go keeps some.
 fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now: Timestamp) -> Finding {
-    let message = refused.message.clone().seen(event, now);
-    let message = message.words("; since then the controller has not tried again, as far as events tell");
     let advice =
         "make the controller try again: it waits at most 17m after a try that fails; if no pod follows, restart it";
-    let finding = Finding { message, advice: advice.into(), ..refused };
-    finding.with_command(name_of(daemon_set).command(Subcommand::Retry))
+    refused
+        .and(Sentence::new().seen(event, now))
+        .and("; since then the controller has not tried again, as far as events tell")
+        .with_advice(advice)
+        .with_command(name_of(daemon_set).command(Subcommand::Retry))
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each

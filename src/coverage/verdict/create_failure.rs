@@ -368,11 +368,7 @@ fn get_namespace(refused: Refused<'_>) -> Command {
 /// Finds that the control plane itself fails, whatever the pod is like.
 fn control_plane(refused: Refused<'_>, advice: &str, command: Option<Command>) -> Option<Finding> {
     let message = format!("the API server could not create the pod: {}", refused.message);
-    let finding = Finding::new(ReasonCode::ApiServerFailing, message, advice);
-    Some(match command {
-        Some(command) => finding.with_command(command),
-        None => finding,
-    })
+    Some(Finding::new(ReasonCode::ApiServerFailing, message, advice).with_command(command))
 }
 
 pub(super) fn whose_words(refused: Refused<'_>) -> String {

@@ -355,11 +355,7 @@ pub fn creation_failed(
         (origin, advice, command)
     });
     let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
-    let finding = finding.with_origin(origin);
-    let finding = match command {
-        Some(command) => finding.with_command(command),
-        None => finding,
-    };
+    let finding = finding.with_origin(origin).with_command(command);
     Some(match missing {
         Some(Missing { kind, name, .. }) => of_object(subject, pod, (kind, name), finding),
         None if is_added_profile(subject, pod, said) => of_profile(finding),

@@ -31,7 +31,7 @@ const TERMINATING: usize = 3;
 /// Creates the finding that the controller does not act.
 fn not_observed(facts: &Facts<'_>, message: Sentence) -> Finding {
     let Fix { advice, command } = facts.controller.check();
-    Finding { command, ..Finding::new(ReasonCode::ControllerNotObserved, message, advice) }
+    Finding::new(ReasonCode::ControllerNotObserved, message, advice).with_command(command)
 }
 
 /// Finds what keeps the controller from acting on a DaemonSet.
@@ -120,9 +120,8 @@ fn adopted_pods(facts: &Facts<'_>) -> Option<Finding> {
         all - adopted.len(),
         named(&nodes),
     );
-    let restart = name_of(facts.daemon_set).command(Subcommand::Restart);
-    let finding = Finding::new(ReasonCode::AdoptedPods, message, "restart the pods to replace them");
-    Some(if facts.still_refuses_pods() { finding } else { finding.with_command(restart) })
+    let restart = (!facts.still_refuses_pods()).then(|| name_of(facts.daemon_set).command(Subcommand::Restart));
+    Some(Finding::new(ReasonCode::AdoptedPods, message, "restart the pods to replace them").with_command(restart))
 }
 
 /// Returns how the template differs from a pod, in short: from its revision if there still is one, else from its images.

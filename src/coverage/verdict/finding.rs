@@ -179,11 +179,25 @@ impl Finding {
         Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(edit(daemon_set)) }
     }
 
-    /// Adds a command. It must be safe to paste: it shows something, opens an editor, or changes only what its
+    /// Adds to what is wrong.
+    #[must_use]
+    pub fn and(mut self, more: impl Into<Sentence>) -> Self {
+        self.message = self.message.then(more.into());
+        self
+    }
+
+    /// Says what to do instead of what was said before.
+    #[must_use]
+    pub fn with_advice(mut self, advice: impl Into<Sentence>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    /// Adds a command, if there is one. It must be safe to paste: it shows something, opens an editor, or changes only what its
     /// finding has shown to be broken.
     #[must_use]
-    pub fn with_command(mut self, command: Command) -> Self {
-        self.command = Some(command);
+    pub fn with_command(mut self, command: impl Into<Option<Command>>) -> Self {
+        self.command = command.into();
         self
     }
 

@@ -194,9 +194,7 @@ impl<'a> NodeRoom<'a> {
         let Insufficient { resource, requested, allocatable, used } = shortage;
         let fits_alone = *requested <= allocatable.saturating_sub(used.saturating_sub(held));
         let Some(old) = self.old.filter(|_| held > 0 && fits_alone) else { return finding };
-        let message = finding
-            .message
-            .words("; the old pod ")
+        let has = Sentence::from("; the old pod ")
             .name(&old.metadata.name, workload(old))
             .words(" has ")
             .amount(resource, held)
@@ -205,8 +203,7 @@ impl<'a> NodeRoom<'a> {
             true => NEVER_BESIDE_OLD.into(),
             false => Sentence::from("use maxUnavailable instead of maxSurge, or ").then(finding.advice.clone()),
         };
-        let finding = Finding { message, advice, ..finding }.with_origin(Origin::Room(Lack::BesideOldPod));
-        instead_of_surge(finding, old)
+        instead_of_surge(finding.and(has).with_advice(advice), old)
     }
 
     /// Finds that a pod requests more than the node has. What is to be lowered is the request without the overhead.
@@ -400,9 +397,7 @@ pub fn single_pod_node(node: &Node) -> Option<SinglePodNode> {
 impl SinglePodNode {
     /// Says of a pod of a DaemonSet that does not run there how to exclude such nodes: no other template runs there, and no time helps.
     pub fn told(&self, finding: Finding, node: &Node) -> Finding {
-        Finding { advice: self.advice(node), ..finding }
-            .with_origin(Origin::Room(Lack::Pods))
-            .with_passing(Passing::Never)
+        finding.with_advice(self.advice(node)).with_origin(Origin::Room(Lack::Pods)).with_passing(Passing::Never)
     }
 
     /// Returns how to exclude such nodes.

@@ -118,7 +118,6 @@ pub fn rejected_again(subject: &Subject, node: &Node) -> Option<Finding> {
         ..PodStatus::default()
     };
     let pod = Pod { spec, status, ..Pod::default() };
-    let finding = evicted(&pod).or_else(|| kubelet_rejected(&pod))?;
-    let message = finding.message.words("; the last ").number((*pods).into()).words(" pods on the node have failed so");
-    Some(Finding { message, ..finding })
+    let alike = Sentence::from("; the last ").number((*pods).into()).words(" pods on the node have failed so");
+    Some(evicted(&pod).or_else(|| kubelet_rejected(&pod))?.and(alike))
 }

@@ -80,13 +80,9 @@ pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static st
 pub fn on_leaving_node(now: Timestamp, node: Option<&Node>, finding: Finding) -> Finding {
     let is_of_node = matches!(finding.origin, Origin::Node | Origin::Time);
     match node.and_then(|node| leaving(now, node)).filter(|_| is_of_node) {
-        Some((why, advice)) => Finding {
-            message: finding.message.words(format!("; {why}")),
-            advice: advice.into(),
-            command: None,
-            origin: Origin::Node,
-            ..finding
-        },
+        Some((why, advice)) => {
+            finding.and(format!("; {why}")).with_advice(advice).with_command(None).with_origin(Origin::Node)
+        }
         None => finding,
     }
 }
@@ -111,9 +107,7 @@ pub fn pod_is_out_of_date(subject: &Subject, node: &Node) -> Option<Finding> {
     if node.posts_status() {
         return None;
     }
-    let finding = node_unreachable(subject, node)?;
-    let message = finding.message.clone().words("; whether its pod still runs is unknown");
-    Some(Finding { message, ..finding })
+    Some(node_unreachable(subject, node)?.and("; whether its pod still runs is unknown"))
 }
 
 /// Returns how and for how long a node has not been ready, or `None` if it is ready.

@@ -64,19 +64,14 @@ pub fn of_digest(
     let has_another = |other: &Pod| other.image_id(&container.name).is_some_and(|id| digest(id) != digest(own));
     let fails_with_another = subject.pods().any(|other| fails(other) && has_another(other));
     let Some(other) = working.first().filter(|_| !fails_with_another) else { return finding };
-    let message = finding
-        .message
-        .clone()
-        .words("; on this node, the tag of image ")
-        .value(&container.image)
-        .words(" is ")
-        .value(digest(own));
-    let message = message
+    let differs = Sentence::from("; on this node, the tag of image ").value(&container.image).words(" is ");
+    let differs = differs
+        .value(digest(own))
         .words(format!(", and on {}, on which the container works, ", other_nodes(working.len())))
         .value(digest(other));
     let advice = "use the digest that works instead of the tag, which was moved between two pulls; or correct what the tag stands for, and \
                   delete the pod, after removing the image from the node if it is not pulled again (imagePullPolicy)";
-    Finding { message, advice: advice.into(), ..finding }
+    finding.and(differs).with_advice(advice)
 }
 
 /// Returns the digest of an image's ID.

@@ -71,8 +71,7 @@ pub fn without_driver(index: &Index<'_>, node: Option<&Node>, driver: &str, lack
         on_node(index, plugin, node, Finding::new(finding.code, message, ""), Some(if_ready))
     });
     of_driver.unwrap_or_else(|| {
-        let advice = format!("find the DaemonSet of driver {driver}: its pod on the node has to {has_to}");
-        Finding { advice: advice.into(), ..finding }
+        finding.with_advice(format!("find the DaemonSet of driver {driver}: its pod on the node has to {has_to}"))
     })
 }
 
@@ -140,8 +139,7 @@ pub fn with_network_plugin(
         alike.next().filter(|_| alike.next().is_none())
     };
     let Some(plugin) = known.or_else(by_type) else { return finding };
-    let message = format!("; DaemonSet {} installs the network plugin", plugin.metadata.full_name());
-    let begun = Finding { message: finding.message.clone().words(message), ..finding.clone() };
+    let begun = finding.clone().and(format!("; DaemonSet {} installs the network plugin", plugin.metadata.full_name()));
     on_node(index, plugin, node, begun, None).unwrap_or(finding)
 }
 

@@ -45,10 +45,10 @@ pub fn finding(index: &Index<'_>, node: &Node, taint: &Taint) -> Finding {
     let finding = Finding::new(ReasonCode::NodeRemovalStuck, message, advice).with_command(describe_node(node));
     let finding = match not_unmounted(index, node) {
         Some((pod, driver, lacks)) => {
-            let message = finding.message.clone().words("; the volumes of pod ").example(pod.metadata.full_name());
-            let message = message
-                .words(format!(" cannot be unmounted without driver {driver}, which the kubelet does not reach"));
-            without_driver(index, Some(node), driver, lacks, Finding { message, ..finding })
+            let held = Sentence::from("; the volumes of pod ").example(pod.metadata.full_name());
+            let held =
+                held.words(format!(" cannot be unmounted without driver {driver}, which the kubelet does not reach"));
+            without_driver(index, Some(node), driver, lacks, finding.and(held))
         }
         None => finding,
     };

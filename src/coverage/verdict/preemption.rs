@@ -82,12 +82,11 @@ impl<'a> Simulation<'a> {
             return self.told(finding, &[]);
         };
         if !is_expected {
-            let message = finding.message.words("; preempting ").value(names(victims)).words(" would make room");
-            return Finding { message, ..finding };
+            return finding.and(Sentence::from("; preempting ").value(names(victims)).words(" would make room"));
         }
-        let message =
-            finding.message.words("; the scheduler will preempt ").value(names(victims)).words(" for the pod");
-        Finding { message, advice: "wait: the scheduler tries the pod again within 5 minutes".into(), ..finding }
+        finding
+            .and(Sentence::from("; the scheduler will preempt ").value(names(victims)).words(" for the pod"))
+            .with_advice("wait: the scheduler tries the pod again within 5 minutes")
     }
 
     /// Tells in the finding of a pod without room that it fits once others have terminated, or why the scheduler does not preempt
@@ -108,8 +107,7 @@ impl<'a> Simulation<'a> {
             Preemption::NoneLower => "no pod on the node has a lower priority",
             Preemption::Never => "its preemptionPolicy is Never",
         };
-        let message = finding.message.words("; the pod stays Pending: ").words(why);
-        let finding = Finding { message, ..finding };
+        let finding = finding.and(format!("; the pod stays Pending: {why}"));
         let Some((above, victims)) = self.with_more_priority(classes) else { return finding };
         self.at_the_cost_of(&victims, above, finding, classes)
     }
@@ -179,9 +177,9 @@ fn fits_once_left(finding: Finding, pods: &[&Pod]) -> Finding {
     let have_left =
         if pods.len() == 1 { ", which is terminating, has left" } else { ", which are terminating, have left" };
     let pods = listed(pods.iter().copied(), "and");
-    let message = finding.message.words("; the pod fits once ").value(pods).words(have_left);
-    let advice = "wait; if that takes longer than the grace period, check for finalizers";
-    Finding { message, advice: advice.into(), ..finding }
+    finding
+        .and(Sentence::from("; the pod fits once ").value(pods).words(have_left))
+        .with_advice("wait; if that takes longer than the grace period, check for finalizers")
 }
 
 /// Finds that a pod that does not exist yet has room if others are preempted.

@@ -169,8 +169,7 @@ fn too_slow(kind: &str) -> String {
 
 /// Says in the finding of a probe what to do about its cause, if it does not get to the program.
 pub fn of_unreached(subject: &Subject, pod: &Pod, finding: Finding, cause: &Cause) -> Finding {
-    let message = finding.message.apart(cause.advice);
-    let finding = Finding { message, advice: cause.advice.into(), ..finding };
+    let finding = finding.and(Sentence::new().apart(cause.advice)).with_advice(cause.advice);
     match (cause.fix_in, cause.also) {
         (FixIn::Template, _) => finding.with_command(edit(subject.daemon_set)),
         (FixIn::Host, _) => finding.with_command(pods_of_node(pod)),

@@ -4,6 +4,7 @@ use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, TemplatePart, describe_pod};
 use super::images::template_of;
 use super::node_plugin::{NodePlugin, is_chained};
+use super::sentence::Sentence;
 use super::telling::telling_line;
 use super::workload::workload;
 use crate::model::daemon_set::DaemonSet;
@@ -47,13 +48,11 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
             let advice = "see first whether the cluster DNS works, which the pod has asked in vain: its pods, and the way to them from the \
                           node";
             let list = Command::kubectl(&["get", "pods", "-o", "wide", "-l", DNS]).namespace("kube-system");
-            return Finding { advice: advice.into(), ..finding }
-                .with_origin(Origin::Template(TemplatePart::Sandbox))
-                .with_command(list);
+            return finding.with_advice(advice).with_origin(Origin::Template(TemplatePart::Sandbox)).with_command(list);
         };
-        let message = finding.message.words("; no pod of the cluster DNS is ready, such as ").example(workload(down));
-        let advice = "fix the cluster DNS first: nothing that looks up a name works without it";
-        return Finding { message, advice: advice.into(), ..finding }
+        return finding
+            .and(Sentence::from("; no pod of the cluster DNS is ready, such as ").example(workload(down)))
+            .with_advice("fix the cluster DNS first: nothing that looks up a name works without it")
             .with_origin(Origin::ControlPlane)
             .with_command(describe_pod(down));
     }
@@ -80,7 +79,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         let advice = "unless the kubelet's distribution has a kube-proxy of its own, give the network plugin the address of the API \
                       server itself (Cilium: k8sServiceHost and k8sServicePort; Calico: ConfigMap kubernetes-services-endpoint): \
                       without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
-        return Finding { advice: advice.into(), ..finding };
+        return finding.with_advice(advice);
     }
     finding
 }
@@ -96,9 +95,8 @@ fn fix_first(
     let mut others = subject.index.bound_to(&pod.spec.node_name).into_iter().filter(|other| is_it(other));
     let is_down = |other: &&Pod| !other.is_ready() && other.metadata.uid != pod.metadata.uid;
     let down = others.next().filter(is_down)?;
-    let message = finding.message.clone().words("; ").name(workload(down), noun).words(" on the node is not ready");
-    let advice = format!("fix {noun} on the node first: {without}");
-    let told = Finding { message, advice: advice.into(), ..finding.clone() };
+    let is_down = Sentence::from("; ").name(workload(down), noun).words(" on the node is not ready");
+    let told = finding.clone().and(is_down).with_advice(format!("fix {noun} on the node first: {without}"));
     Some(told.with_origin(Origin::Node).with_command(describe_pod(down)))
 }
 
@@ -145,11 +143,10 @@ fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Findin
     let mut others = others.filter(|other| other.metadata.uid != pod.metadata.uid && !other.is_terminal());
     let declares = |other: &&Pod| host_ports(&other.spec).any(|declared| declared.host_port == port);
     let Some(holder) = others.find(declares) else { return finding };
-    let message = finding.message.words("; port ").value(port.to_string()).words(" of the node belongs to ");
-    let message = message.name(holder.metadata.full_name(), workload(holder));
+    let belongs = Sentence::from("; port ").value(port.to_string()).words(" of the node belongs to ");
     let advice =
         format!("change the port of this DaemonSet or of {}: both use the network of the node", workload(holder));
-    let finding = Finding { message, advice: advice.into(), ..finding };
+    let finding = finding.and(belongs.name(holder.metadata.full_name(), workload(holder))).with_advice(advice);
     let began = subject.current.known().and_then(|current| current.rollout_began_at(subject.daemon_set));
     let came_since =
         holder.metadata.creation_timestamp.get().zip(began).is_some_and(|(created, began)| created > began);

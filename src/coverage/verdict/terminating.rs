@@ -218,8 +218,7 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
             .into(),
         false => stuck.advice,
     };
-    let command = stuck.command;
-    let finding = Finding { command, ..Finding::new(ReasonCode::WaitingForPreemption, message, advice) };
+    let finding = Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command);
     Some(finding.with_origin(Origin::Time).with_passing(Passing::InTime))
 }
 
@@ -248,7 +247,7 @@ fn past_collection(subject: &Subject, message: Sentence) -> Finding {
         }
         Controller::Kruise => (format!("check the controllers of the cluster: the {deletes}"), None),
     };
-    Finding { command, ..Finding::new(ReasonCode::OrphanedTarget, message, advice) }
+    Finding::new(ReasonCode::OrphanedTarget, message, advice).with_command(command)
 }
 
 /// Finds a pod whose node does not exist.
@@ -258,7 +257,7 @@ pub fn orphaned_target(subject: &Subject, pod: &Pod) -> Finding {
         const COUNTS: &str = ", and its node does not exist: until it is gone, it counts as unavailable";
         if !pod.metadata.finalizers.is_empty() {
             let stuck = stuck_terminating(subject, None, pod, deadline);
-            return Finding { code: ReasonCode::OrphanedTarget, message: stuck.message.words(COUNTS), ..stuck };
+            return Finding { code: ReasonCode::OrphanedTarget, ..stuck.and(COUNTS) };
         }
         if subject.seconds_since(deadline) >= COLLECTION {
             let message = past_its_grace_period(subject, pod, deadline).words(COUNTS);

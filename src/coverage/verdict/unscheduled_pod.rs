@@ -175,7 +175,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
             .words(" ago");
         let Fix { advice, command } = check_scheduler();
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_passing(Passing::Never);
-        return Some(Finding { command, ..finding.with_origin(Origin::ControlPlane) });
+        return Some(finding.with_origin(Origin::ControlPlane).with_command(command));
     }
     if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
         return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
@@ -198,7 +198,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         DEFAULT_SCHEDULER => check_scheduler(),
         other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };
-    let finding = Finding { command, ..Finding::new(ReasonCode::SchedulerSilent, message, advice) };
+    let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_command(command);
     Some(of_scheduler(subject, pod, finding))
 }
 

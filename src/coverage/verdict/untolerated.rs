@@ -196,9 +196,8 @@ fn node_not_ready_taint(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node, 
             "the node is ready, but still has taint {taint}, which excludes it from desiredNumberScheduled: kube-controller-manager removes it"
         );
         let Fix { advice, command } = Controller::Kubernetes.check();
-        let finding =
-            Finding::new(ReasonCode::NodeNotReadyTaint, message, format!("wait; if the taint remains, {advice}"));
-        return Finding { command, ..finding };
+        let advice = format!("wait; if the taint remains, {advice}");
+        return Finding::new(ReasonCode::NodeNotReadyTaint, message, advice).with_command(command);
     }
     let message = state.words(format!("; taint {taint} excludes the node from desiredNumberScheduled"));
     Finding::new(ReasonCode::NodeNotReadyTaint, message, node_health::repair(now, node))

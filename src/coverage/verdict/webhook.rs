@@ -233,14 +233,11 @@ pub(super) fn denied(refused: Refused<'_>) -> Option<Finding> {
         }
         None => "change the template to what the webhook demands, or exempt it in the webhook's rules".to_owned(),
     };
-    let finding = Finding::new(ReasonCode::WebhookDenied, message, advice);
-    let finding = match rule.filter(|_| !has_failed) {
-        Some((_, name, resource)) => finding.with_command(
-            Command::kubectl(&["get", resource, "-A", "-o", "yaml"])
-                .flag("--field-selector", format!("metadata.name={name}")),
-        ),
-        None => finding,
-    };
+    let get = rule.filter(|_| !has_failed).map(|(_, name, resource)| {
+        let get = Command::kubectl(&["get", resource, "-A", "-o", "yaml"]);
+        get.flag("--field-selector", format!("metadata.name={name}"))
+    });
+    let finding = Finding::new(ReasonCode::WebhookDenied, message, advice).with_command(get);
     Some(finding.refused_by(Refuser::Webhook(webhook.to_owned())))
 }
 

@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 
 use jiff::Timestamp;
 
@@ -17,14 +18,14 @@ use crate::model::event::Event;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodAffinityTerm, PodSpec};
-use crate::model::snapshot::{Kind, Lease, Namespace, Snapshot};
+use crate::model::snapshot::{Kind, Lease, Snapshot};
 use crate::model::startup_taint::{is_startup, removes};
 use crate::model::storage::Volume;
 use crate::report::age::seconds_between;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::device_claims::DeviceClaims;
 use crate::scheduling::devices::Devices;
-use crate::scheduling::neighborhood::{Labels, Neighborhood};
+use crate::scheduling::neighborhood::{Neighborhood, Selected, Sorted};
 use crate::scheduling::preemption::{Budgets, is_terminating_by_preemption};
 use crate::scheduling::resources::{Amounts, amount, template_requests};
 use crate::scheduling::should_run::DaemonPod;
@@ -73,55 +74,33 @@ pub fn awaits(snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool) -> 
 pub struct Index<'a> {
     /// The indexed snapshot.
     pub snapshot: &'a Snapshot,
-    /// The nodes, by name.
-    pub nodes: Vec<&'a Node>,
-    numbers: HashMap<&'a str, usize>,
-    /// The namespaces, by name.
-    pub namespaces: HashMap<&'a str, &'a Namespace>,
+    neighborhood: Neighborhood<'a>,
     owned: HashMap<&'a str, Vec<&'a Pod>>,
     orphans: HashMap<&'a str, Vec<&'a Pod>>,
     /// By namespace.
     controller_revisions: HashMap<&'a str, Vec<&'a ControllerRevision>>,
-    bound: Sorted,
     nominated: Sorted,
     events: Sorted,
     budgets: Budgets<'a>,
-    /// The positions of the pods that have a required anti-affinity.
-    with_anti_affinity: OnceCell<Vec<usize>>,
-    /// The positions of the pods that have volumes.
-    with_volumes: OnceCell<Vec<usize>>,
     /// Claims, volumes and what attaches them.
     pub storage: Storage<'a>,
     /// Claims to devices, the devices, and the resources that these may provide.
     pub device_claims: DeviceClaims<'a>,
-    knows_all_pods: OnceCell<bool>,
     /// Each key of a label that a node has, with one of its values.
     node_labels: OnceCell<BTreeMap<String, String>>,
     /// The indices of the nodes that are not ready, by their addresses.
     down: OnceCell<HashMap<IpAddr, usize>>,
-    /// The indices of the DaemonSets that install a network plugin.
-    network_plugins: OnceCell<Vec<usize>>,
-    /// The indices of the pods of the cluster DNS.
-    dns_pods: OnceCell<Vec<usize>>,
+    network_plugins: Selected,
+    dns_pods: Selected,
     /// The indices of the DaemonSets that remove a taint, by its key.
     removers: RefCell<HashMap<String, Vec<usize>>>,
 }
 
-/// The indices of objects sorted by a key, computed on first use. It borrows nothing, so a hypothetical DaemonSet,
-/// whose lifetime is shorter than the snapshot's, can use the same index.
-#[derive(Default)]
-struct Sorted(OnceCell<Vec<usize>>);
+impl<'a> Deref for Index<'a> {
+    type Target = Neighborhood<'a>;
 
-impl Sorted {
-    /// Returns the objects with this key, in the order in which they were read.
-    fn find<'a, T, K: Ord>(&self, objects: &'a [T], key: impl Fn(&'a T) -> K, wanted: &K) -> Vec<&'a T> {
-        let positions = self.0.get_or_init(|| {
-            let mut positions: Vec<usize> = (0..objects.len()).collect();
-            positions.sort_by(|one, other| key(&objects[*one]).cmp(&key(&objects[*other])));
-            positions
-        });
-        let first = positions.partition_point(|at| key(&objects[*at]) < *wanted);
-        positions[first..].iter().map(|at| &objects[*at]).take_while(|object| key(object) == *wanted).collect()
+    fn deref(&self) -> &Neighborhood<'a> {
+        &self.neighborhood
     }
 }
 
@@ -134,10 +113,6 @@ fn sorted<'a>(daemon_sets: impl Iterator<Item = &'a DaemonSet>) -> Vec<&'a Daemo
 impl<'a> Index<'a> {
     /// Indexes a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let mut nodes: Vec<&Node> = snapshot.nodes.iter().collect();
-        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let numbers = nodes.iter().enumerate().map(|(number, node)| (node.metadata.name.as_str(), number)).collect();
-
         let mut owned: HashMap<&str, Vec<&Pod>> = snapshot
             .daemon_sets_of_any_flavor()
             .map(|daemon_set| (daemon_set.metadata.uid.as_str(), Vec::new()))
@@ -158,55 +133,39 @@ impl<'a> Index<'a> {
         for revision in &snapshot.controller_revisions {
             controller_revisions.entry(&revision.metadata.namespace).or_default().push(revision);
         }
-        let (bound, nominated, events) = (Sorted::default(), Sorted::default(), Sorted::default());
-        let budgets = Budgets::new(&snapshot.pod_disruption_budgets);
         Index {
             snapshot,
-            nodes,
-            numbers,
-            namespaces: snapshot.namespaces.iter().map(|namespace| (&*namespace.metadata.name, namespace)).collect(),
+            neighborhood: Neighborhood::of(snapshot),
             owned,
             orphans,
             controller_revisions,
-            bound,
-            nominated,
-            events,
-            budgets,
-            with_anti_affinity: OnceCell::new(),
-            with_volumes: OnceCell::new(),
+            nominated: Sorted::default(),
+            events: Sorted::default(),
+            budgets: Budgets::new(&snapshot.pod_disruption_budgets),
             storage: Storage::of(snapshot),
             device_claims: DeviceClaims::of(snapshot),
-            knows_all_pods: OnceCell::new(),
             node_labels: OnceCell::new(),
             down: OnceCell::new(),
-            network_plugins: OnceCell::new(),
-            dns_pods: OnceCell::new(),
+            network_plugins: Selected::default(),
+            dns_pods: Selected::default(),
             removers: RefCell::default(),
         }
     }
 
     /// Returns the known DaemonSets, including those that others depend on.
-    pub fn all_daemon_sets(&self) -> impl Iterator<Item = &'a DaemonSet> {
+    pub fn all_daemon_sets(&self) -> impl Iterator<Item = &'a DaemonSet> + Clone + use<'a> {
         self.snapshot.daemon_sets.iter().chain(&self.snapshot.node_agents)
     }
 
     /// Returns the known DaemonSets that install a network plugin.
     pub fn network_plugins(&self) -> Vec<&'a DaemonSet> {
-        let positions = self.network_plugins.get_or_init(|| {
-            let all = self.all_daemon_sets().enumerate();
-            all.filter(|(_, daemon_set)| daemon_set.installs_network()).map(|(at, _)| at).collect()
-        });
-        positions.iter().filter_map(|at| self.all_daemon_sets().nth(*at)).collect()
+        self.network_plugins.among(self.all_daemon_sets(), DaemonSet::installs_network).collect()
     }
 
     /// Returns the known pods of the cluster DNS, which its Service selects by this label.
     pub fn dns_pods(&self) -> Vec<&'a Pod> {
-        let positions = self.dns_pods.get_or_init(|| {
-            let pods = self.snapshot.pods.iter().enumerate();
-            let is_dns = |pod: &Pod| pod.metadata.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
-            pods.filter(|(_, pod)| is_dns(pod)).map(|(at, _)| at).collect()
-        });
-        positions.iter().map(|at| &self.snapshot.pods[*at]).collect()
+        let is_dns = |pod: &Pod| pod.metadata.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
+        self.dns_pods.among(self.snapshot.pods.iter(), is_dns).collect()
     }
 
     /// Returns the first IP address in a message that belongs to a node that is not ready, and that node.
@@ -249,16 +208,6 @@ impl<'a> Index<'a> {
         sorted(self.snapshot.daemon_sets_of_any_flavor())
     }
 
-    /// Returns the node with a name.
-    pub fn node(&self, name: &str) -> Option<&'a Node> {
-        self.number(name).map(|number| self.nodes[number])
-    }
-
-    /// Returns the index of the node with a name in [`Index::nodes`].
-    pub(crate) fn number(&self, name: &str) -> Option<usize> {
-        self.numbers.get(name).copied()
-    }
-
     /// Returns the pods that a DaemonSet controls or may adopt.
     fn possible_pods_of(&self, daemon_set: &DaemonSet) -> impl Iterator<Item = &'a Pod> {
         let owned = self.owned.get(daemon_set.metadata.uid.as_str());
@@ -279,11 +228,6 @@ impl<'a> Index<'a> {
         Revisions::among(daemon_set, in_namespace, self.possible_pods_of(daemon_set), self.snapshot)
     }
 
-    /// Returns the pods that are bound to a node, including terminated ones.
-    pub fn bound_to(&self, node: &str) -> Vec<&'a Pod> {
-        self.bound.find(&self.snapshot.pods, |pod| pod.spec.node_name.as_str(), &node)
-    }
-
     /// Returns the unbound pods that the scheduler has nominated for a node.
     pub fn nominated_for(&self, node: &str) -> Vec<&'a Pod> {
         let key = |pod: &'a Pod| (pod.spec.node_name.as_str(), pod.status.nominated_node_name.as_str());
@@ -295,17 +239,22 @@ impl<'a> Index<'a> {
         Some(&self.budgets).filter(|_| self.snapshot.budgets_complete)
     }
 
-    /// Returns the events about an object, newest first, except those about a former object with the same name.
-    pub fn events_about(&self, kind: &str, object: &ObjectMeta) -> Vec<&'a Event> {
+    /// Returns the events about all objects of a name, newest first.
+    pub fn events_named(&self, kind: &str, namespace: &str, name: &str) -> Vec<&'a Event> {
         let about = |event: &'a Event| {
             let about = &event.involved_object;
             (about.kind.as_str(), about.namespace.as_str(), about.name.as_str())
         };
-        let wanted = (kind, object.namespace.as_str(), object.name.as_str());
-        let mut events = self.events.find(&self.snapshot.events, about, &wanted);
+        let mut events = self.events.find(&self.snapshot.events, about, &(kind, namespace, name));
+        events.sort_by_key(|event| Reverse(event.last_seen()));
+        events
+    }
+
+    /// Returns the events about an object, newest first, except those about a former object with the same name.
+    pub fn events_about(&self, kind: &str, object: &ObjectMeta) -> Vec<&'a Event> {
+        let mut events = self.events_named(kind, &object.namespace, &object.name);
         let same = |uid: &str| uid.is_empty() || object.uid.is_empty() || uid == object.uid;
         events.retain(|event| same(&event.involved_object.uid));
-        events.sort_by_key(|event| Reverse(event.last_seen()));
         events
     }
 
@@ -320,11 +269,6 @@ impl<'a> Index<'a> {
     /// Returns whether nodes are known, possibly not all of them; without any, they may not have been read.
     pub fn knows_some_nodes(&self) -> bool {
         !self.nodes.is_empty() || self.nodes_are_read()
-    }
-
-    /// Returns whether all requested nodes were read.
-    pub fn nodes_are_read(&self) -> bool {
-        self.knows(Kind::Nodes, "")
     }
 
     /// Returns each key of a label that a node has, with one of its values.
@@ -360,53 +304,6 @@ impl<'a> Index<'a> {
     /// Returns the point in time from which ages are counted.
     pub fn now(&self) -> Timestamp {
         self.snapshot.now
-    }
-}
-
-impl<'a> Neighborhood<'a> for Index<'a> {
-    fn nodes(&self) -> &[&'a Node] {
-        &self.nodes
-    }
-
-    fn node(&self, name: &str) -> Option<&'a Node> {
-        Index::node(self, name)
-    }
-
-    fn pods_on(&self, node: &str) -> Vec<&'a Pod> {
-        self.bound_to(node)
-    }
-
-    fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod> {
-        let positions = self.with_anti_affinity.get_or_init(|| {
-            let has_it = |(_, pod): &(usize, &Pod)| !pod.spec.required_pod_anti_affinity().is_empty();
-            self.snapshot.pods.iter().enumerate().filter(has_it).map(|(position, _)| position).collect()
-        });
-        positions.iter().map(|position| &self.snapshot.pods[*position])
-    }
-
-    fn with_volumes(&self) -> impl Iterator<Item = &'a Pod> {
-        let positions = self.with_volumes.get_or_init(|| {
-            let pods = self.snapshot.pods.iter().enumerate();
-            pods.filter(|(_, pod)| !pod.spec.volumes.is_empty()).map(|(position, _)| position).collect()
-        });
-        positions.iter().map(|position| &self.snapshot.pods[*position])
-    }
-
-    fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels> {
-        Some(&self.namespaces.get(name)?.metadata.labels)
-    }
-
-    fn knows_all_nodes(&self) -> bool {
-        !self.snapshot.nodes_limited && self.nodes_are_read()
-    }
-
-    fn knows_all_pods_on(&self, node: &str) -> bool {
-        self.snapshot.knows_all_pods_on(node)
-    }
-
-    fn knows_all_pods(&self) -> bool {
-        let knows = |node: &&Node| self.snapshot.knows_all_pods_on(&node.metadata.name);
-        *self.knows_all_pods.get_or_init(|| self.nodes.iter().all(knows))
     }
 }
 

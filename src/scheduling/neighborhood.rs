@@ -1,49 +1,146 @@
 //! What the rules about other pods ask of a cluster, and what they answer if not all of it was read.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec, TopologySpreadConstraint};
 use crate::model::selector::{LabelSelector, LabelSelectorRequirement};
+use crate::model::snapshot::{Kind, Namespace, Snapshot};
 
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
 /// The nodes of a cluster and the pods that run on them.
-pub trait Neighborhood<'a> {
-    /// Returns the nodes.
-    fn nodes(&self) -> &[&'a Node];
-    /// Returns the node of that name.
-    fn node(&self, name: &str) -> Option<&'a Node>;
-    /// Returns the pods that are bound to a node, ended ones among them.
-    fn pods_on(&self, node: &str) -> Vec<&'a Pod>;
+pub struct Neighborhood<'a> {
+    /// The nodes, by name.
+    pub nodes: Vec<&'a Node>,
+    /// The namespaces, by name.
+    pub namespaces: HashMap<&'a str, &'a Namespace>,
+    snapshot: &'a Snapshot,
+    numbers: HashMap<&'a str, usize>,
+    bound: Sorted,
+    with_anti_affinity: Selected,
+    with_volumes: Selected,
+    knows_all_pods: OnceCell<bool>,
+}
+
+impl<'a> Neighborhood<'a> {
+    /// Indexes a snapshot.
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let mut nodes: Vec<&Node> = snapshot.nodes.iter().collect();
+        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        Neighborhood {
+            snapshot,
+            numbers: nodes.iter().enumerate().map(|(number, node)| (node.metadata.name.as_str(), number)).collect(),
+            nodes,
+            namespaces: snapshot.namespaces.iter().map(|namespace| (&*namespace.metadata.name, namespace)).collect(),
+            bound: Sorted::default(),
+            with_anti_affinity: Selected::default(),
+            with_volumes: Selected::default(),
+            knows_all_pods: OnceCell::new(),
+        }
+    }
+
+    /// Returns the node with a name.
+    pub fn node(&self, name: &str) -> Option<&'a Node> {
+        self.number(name).map(|number| self.nodes[number])
+    }
+
+    /// Returns the index of the node with a name in [`nodes`](Self::nodes).
+    pub(crate) fn number(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Returns the pods that are bound to a node, including terminated ones.
+    pub fn bound_to(&self, node: &str) -> Vec<&'a Pod> {
+        self.bound.find(&self.snapshot.pods, |pod| pod.spec.node_name.as_str(), &node)
+    }
+
     /// Returns the pods that have a required anti-affinity.
-    fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod>;
-    /// Returns the pods that have volumes by which the scheduler filters nodes.
-    fn with_volumes(&self) -> impl Iterator<Item = &'a Pod>;
+    pub(super) fn with_anti_affinity(&self) -> impl Iterator<Item = &'a Pod> {
+        let has_it = |pod: &Pod| !pod.spec.required_pod_anti_affinity().is_empty();
+        self.with_anti_affinity.among(self.snapshot.pods.iter(), has_it)
+    }
+
+    /// Returns the pods that have volumes.
+    pub(super) fn with_volumes(&self) -> impl Iterator<Item = &'a Pod> {
+        self.with_volumes.among(self.snapshot.pods.iter(), |pod| !pod.spec.volumes.is_empty())
+    }
+
     /// Returns the labels of a namespace, if they were read.
-    fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels>;
+    pub(super) fn labels_of_namespace(&self, name: &str) -> Option<&'a Labels> {
+        Some(&self.namespaces.get(name)?.metadata.labels)
+    }
+
+    /// Returns whether all requested nodes were read.
+    pub fn nodes_are_read(&self) -> bool {
+        self.snapshot.gap(Kind::Nodes, "").is_none()
+    }
+
     /// Returns whether these are all nodes of the cluster.
-    fn knows_all_nodes(&self) -> bool;
+    pub fn knows_all_nodes(&self) -> bool {
+        !self.snapshot.nodes_limited && self.nodes_are_read()
+    }
+
     /// Returns whether all pods of a node were read.
-    fn knows_all_pods_on(&self, node: &str) -> bool;
+    pub(super) fn knows_all_pods_on(&self, node: &str) -> bool {
+        self.snapshot.knows_all_pods_on(node)
+    }
 
     /// Returns whether all pods of these nodes were read.
-    fn knows_all_pods(&self) -> bool;
+    pub(super) fn knows_all_pods(&self) -> bool {
+        let knows = |node: &&Node| self.knows_all_pods_on(&node.metadata.name);
+        *self.knows_all_pods.get_or_init(|| self.nodes.iter().all(knows))
+    }
 
     /// Returns whether all nodes and all pods of the cluster were read.
-    fn knows_all(&self) -> bool {
+    pub(super) fn knows_all(&self) -> bool {
         self.knows_all_nodes() && self.knows_all_pods()
     }
 
     /// Returns whether all pods were read that run in the domain of a node: on the nodes with the same value of a label.
-    fn knows_domain(&self, node: &Node, topology_key: &str) -> bool {
+    pub(super) fn knows_domain(&self, node: &Node, topology_key: &str) -> bool {
         let value = node.metadata.labels.get(topology_key);
         let is_in = |other: &Node| other.metadata.labels.get(topology_key) == value;
         let is_read = |other: &&'a Node| !is_in(other) || self.knows_all_pods_on(&other.metadata.name);
         self.knows_all()
             || self.knows_all_pods_on(&node.metadata.name)
-                && (topology_key == HOSTNAME || (self.knows_all_nodes() && self.nodes().iter().all(is_read)))
+                && (topology_key == HOSTNAME || (self.knows_all_nodes() && self.nodes.iter().all(is_read)))
+    }
+}
+
+/// The positions of objects sorted by a key, computed on first use. It borrows nothing, so a hypothetical DaemonSet,
+/// whose lifetime is shorter than the snapshot's, can use the same index.
+#[derive(Default)]
+pub(crate) struct Sorted(OnceCell<Vec<usize>>);
+
+impl Sorted {
+    /// Returns the objects with this key, in the order in which they were read.
+    pub(crate) fn find<'a, T, K: Ord>(&self, objects: &'a [T], key: impl Fn(&'a T) -> K, wanted: &K) -> Vec<&'a T> {
+        let positions = self.0.get_or_init(|| {
+            let mut positions: Vec<usize> = (0..objects.len()).collect();
+            positions.sort_by(|one, other| key(&objects[*one]).cmp(&key(&objects[*other])));
+            positions
+        });
+        let first = positions.partition_point(|at| key(&objects[*at]) < *wanted);
+        positions[first..].iter().map(|at| &objects[*at]).take_while(|object| key(object) == *wanted).collect()
+    }
+}
+
+/// The positions of the objects that meet a condition, computed on first use, like [`Sorted`].
+#[derive(Default)]
+pub(crate) struct Selected(OnceCell<Vec<usize>>);
+
+impl Selected {
+    /// Returns those of all objects that meet the condition.
+    pub(crate) fn among<'a, T: 'a>(
+        &self,
+        all: impl Iterator<Item = &'a T> + Clone,
+        meets: impl Fn(&T) -> bool,
+    ) -> impl Iterator<Item = &'a T> {
+        let select = || all.clone().enumerate().filter(|(_, one)| meets(one)).map(|(at, _)| at).collect();
+        self.0.get_or_init(select).iter().filter_map(move |at| all.clone().nth(*at))
     }
 }
 

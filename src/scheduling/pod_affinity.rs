@@ -90,7 +90,7 @@ impl<'a> InterPodAffinity<'a> {
     /// Looks for pods that count for a new pod among all that are bound and have not ended, without those that leave.
     ///
     /// Ported from `PreFilter`.
-    pub fn new(pod: &Pod, neighborhood: &impl Neighborhood<'a>, leaves: impl Fn(&Pod) -> bool) -> Self {
+    pub fn new(pod: &Pod, neighborhood: &Neighborhood<'a>, leaves: impl Fn(&Pod) -> bool) -> Self {
         let namespace = pod.metadata.namespace.as_str();
         let (affinity, anti_affinity) = (pod.spec.required_pod_affinity(), pod.spec.required_pod_anti_affinity());
         let counts = |other: &Pod| !other.is_terminal() && !leaves(other);
@@ -106,8 +106,8 @@ impl<'a> InterPodAffinity<'a> {
         }
         let (mut selected, mut excluded) = (Domains::default(), Domains::default());
         let has_terms = !affinity.is_empty() || !anti_affinity.is_empty();
-        for node in neighborhood.nodes().iter().copied().filter(|_| has_terms) {
-            for other in neighborhood.pods_on(&node.metadata.name).into_iter().filter(|other| counts(other)) {
+        for node in neighborhood.nodes.iter().copied().filter(|_| has_terms) {
+            for other in neighborhood.bound_to(&node.metadata.name).into_iter().filter(|other| counts(other)) {
                 let of_namespace = || neighborhood.labels_of_namespace(&other.metadata.namespace);
                 let is_selected = |term: &PodAffinityTerm| {
                     matches(term, namespace, &other.metadata.namespace, &other.metadata.labels, of_namespace)
@@ -152,7 +152,7 @@ impl<'a> InterPodAffinity<'a> {
         &self,
         node: &Node,
         nominated: &[&'a Pod],
-        neighborhood: &impl Neighborhood<'a>,
+        neighborhood: &Neighborhood<'a>,
     ) -> Outcome<AffinityRejection<'a>> {
         let affinity = self.satisfies_affinity(node, neighborhood);
         let selected = |pod: &&Pod| {
@@ -197,7 +197,7 @@ impl<'a> InterPodAffinity<'a> {
     }
 
     /// Ported from `nodeTopologyMatchesAffinity` and `satisfiesSelfAffinityCheck`.
-    fn satisfies_affinity(&self, node: &Node, neighborhood: &impl Neighborhood<'a>) -> Outcome<AffinityRejection<'a>> {
+    fn satisfies_affinity(&self, node: &Node, neighborhood: &Neighborhood<'a>) -> Outcome<AffinityRejection<'a>> {
         let mut without = None;
         let mut is_known = true;
         for (number, term) in self.affinity.iter().enumerate() {
@@ -229,7 +229,7 @@ impl<'a> InterPodAffinity<'a> {
         &self,
         node: &Node,
         nominated: &[&'a Pod],
-        neighborhood: &impl Neighborhood<'a>,
+        neighborhood: &Neighborhood<'a>,
     ) -> Outcome<AffinityRejection<'a>> {
         let labels = &node.metadata.labels;
         let mut is_known = true;

@@ -58,7 +58,7 @@ impl<'a> PodTopologySpread<'a> {
     /// Counts the pods of the domains for a new pod, without those that leave.
     ///
     /// Ported from `calPreFilterState`.
-    pub fn new(pod: &Pod, neighborhood: &impl Neighborhood<'a>, leaves: impl Fn(&Pod) -> bool) -> Self {
+    pub fn new(pod: &Pod, neighborhood: &Neighborhood<'a>, leaves: impl Fn(&Pod) -> bool) -> Self {
         let required = pod.spec.topology_spread_constraints.iter().filter(|it| must_hold(it));
         let constraints =
             required.map(|constraint| (with_label_keys(constraint, &pod.metadata.labels), Domains::new())).collect();
@@ -69,14 +69,14 @@ impl<'a> PodTopologySpread<'a> {
         let nodes = match &only {
             _ if spread.is_empty() => &[],
             Some(only) => std::slice::from_ref(only),
-            None => neighborhood.nodes(),
+            None => &neighborhood.nodes,
         };
         for node in nodes.iter().copied() {
             let mut pods = None;
             let counts: Vec<usize> =
                 (0..spread.constraints.len()).filter(|number| spread.counts(*number, node)).collect();
             for number in counts {
-                let pods = pods.get_or_insert_with(|| neighborhood.pods_on(&node.metadata.name));
+                let pods = pods.get_or_insert_with(|| neighborhood.bound_to(&node.metadata.name));
                 let count = pods.iter().filter(|pod| !pod.is_terminal() && !leaves(pod)).filter(|pod| {
                     let (constraint, _) = &spread.constraints[number];
                     let is_empty = constraint.label_selector.as_ref().is_some_and(LabelSelector::is_empty);
@@ -109,12 +109,7 @@ impl<'a> PodTopologySpread<'a> {
     ///
     /// Ported from `Filter` and `minMatchNum`, and for nominated pods `updateWithPod` and `RunFilterPluginsWithNominatedPods`,
     /// pkg/scheduler/framework/runtime/framework.go.
-    pub fn on(
-        &self,
-        node: &Node,
-        nominated: &[&Pod],
-        neighborhood: &impl Neighborhood<'a>,
-    ) -> Outcome<SpreadRejection> {
+    pub fn on(&self, node: &Node, nominated: &[&Pod], neighborhood: &Neighborhood<'a>) -> Outcome<SpreadRejection> {
         let mut is_known = true;
         let turns: &[&[&Pod]] = if nominated.is_empty() { &[&[]] } else { &[nominated, &[]] };
         for nominated in turns {
@@ -159,13 +154,13 @@ impl<'a> PodTopologySpread<'a> {
 
     /// Returns whether all pods that count for a constraint were read. A pod that is meant for one node, as those of DaemonSets are, is
     /// spread over this node alone, unless the affinity of nodes is ignored.
-    fn knows(&self, constraint: &TopologySpreadConstraint, node: &Node, neighborhood: &impl Neighborhood<'a>) -> bool {
+    fn knows(&self, constraint: &TopologySpreadConstraint, node: &Node, neighborhood: &Neighborhood<'a>) -> bool {
         match honors_affinity(constraint) {
             true if target_node(&self.pod) == Some(&node.metadata.name) => {
                 neighborhood.knows_all_pods_on(&node.metadata.name)
             }
             true => {
-                let mut nodes = neighborhood.nodes().iter().filter(|node| self.affinity.matches(node));
+                let mut nodes = neighborhood.nodes.iter().filter(|node| self.affinity.matches(node));
                 neighborhood.knows_all_nodes() && nodes.all(|node| neighborhood.knows_all_pods_on(&node.metadata.name))
             }
             false => neighborhood.knows_all(),

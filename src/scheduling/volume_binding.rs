@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::affinity::RequiredNodeAffinity;
-use super::neighborhood::{Neighborhood, selects};
+use super::neighborhood::selects;
 use super::volumes::{Claimed, InTreePlugin, Obstacle, Rejection, Unread, VolumeFilters};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
@@ -86,7 +86,7 @@ const TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
+impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
     /// Ported from `Filter` and `FindPodVolumes`, volumebinding/binder.go.
     pub(super) fn volume_binding(&self, claims: &[Claimed<'a>]) -> Result<(), Obstacle<'a>> {
         let bound = self.check_bound_claims(claims)?;

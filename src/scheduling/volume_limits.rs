@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::neighborhood::Neighborhood;
 use super::volumes::{Claimed, InTreePlugin, NOT_MIGRATED, Obstacle, Rejection, Unread, VolumeFilters};
 use crate::model::pod::Pod;
 use crate::model::storage::{CsiDriver, CsiNode, PersistentVolumeClaim, VolumeSource};
@@ -26,7 +25,7 @@ enum Handle {
     InTree(String),
 }
 
-impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
+impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
     /// Ported from `Filter`, `satisfyVolumeConflicts` and `calPreFilterState`, `volumerestrictions/volume_restrictions.go`.
     pub(super) fn volume_restrictions(&self, claims: &[Claimed<'a>]) -> Result<(), Obstacle<'a>> {
         for volume in self.pod.spec.volumes.iter().filter(|volume| is_exclusive(&volume.source)) {
@@ -88,7 +87,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
             return Err(Unread::Pods.into());
         }
         let of_pods = self.attachables(self.pods_on_node(nominated), csi_node)?;
-        let leave = self.neighborhood.pods_on(&self.node.metadata.name).into_iter().filter(|pod| (self.leaves)(pod));
+        let leave = self.neighborhood.bound_to(&self.node.metadata.name).into_iter().filter(|pod| (self.leaves)(pod));
         let detached = self.attachables(leave, csi_node)?;
         let mut attached = of_pods.clone();
         for attachment in self.storage.attachments(self.node)? {

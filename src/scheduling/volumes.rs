@@ -245,7 +245,7 @@ impl<'a> Storage<'a> {
 }
 
 /// A pod that is not bound, and a node on which it may run.
-pub struct VolumeFilters<'c, 'a, N, L> {
+pub struct VolumeFilters<'c, 'a, L> {
     /// The pod; one that does not exist yet has no name.
     pub pod: &'c Pod,
     /// The node.
@@ -253,7 +253,7 @@ pub struct VolumeFilters<'c, 'a, N, L> {
     /// The storage.
     pub storage: &'c Storage<'a>,
     /// The other nodes and pods.
-    pub neighborhood: &'c N,
+    pub neighborhood: &'c Neighborhood<'a>,
     /// The pods that the scheduler has nominated for the node, and that go first.
     pub nominated: &'c [&'a Pod],
     /// Tells which pods leave.
@@ -267,7 +267,7 @@ pub(super) struct Claimed<'a> {
     pub is_ephemeral: bool,
 }
 
-impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
+impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
     /// Applies the four filters.
     ///
     /// # Errors
@@ -304,7 +304,7 @@ impl<'a, N: Neighborhood<'a>, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, N, L> {
 
     /// Returns the pods that are on the node when the pod arrives, if these come first.
     pub(super) fn pods_on_node(&self, nominated: &[&'a Pod]) -> impl Iterator<Item = &'a Pod> {
-        let bound = self.neighborhood.pods_on(&self.node.metadata.name).into_iter();
+        let bound = self.neighborhood.bound_to(&self.node.metadata.name).into_iter();
         bound.filter(|pod| !pod.is_terminal() && !(self.leaves)(pod)).chain(nominated.iter().copied())
     }
 

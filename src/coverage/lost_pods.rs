@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::common_cause::POOL_LABELS;
 use super::node_class::NodeClasses;
@@ -36,7 +36,7 @@ pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
 /// that it deletes for other reasons are recreated. Those that a rollout has deleted are reported with it.
 fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     let since = facts.now().checked_sub(SignedDuration::from_secs(EVENT_TTL)).ok()?;
-    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
+    let events = facts.events();
     let of = |reason: &str| {
         let is_recent = |event: &&&Event| event.reason == reason && event.last_seen() >= Some(since);
         events.iter().filter(is_recent).copied().collect::<Vec<&Event>>()
@@ -47,7 +47,7 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     // The second pod of a surge, for example.
     deleted.retain(|event| !node_of(facts, event).is_some_and(|node| !node.pods.is_empty() && node.should_run()));
     let first = deleted.iter().filter_map(|event| event.last_seen()).min()?;
-    let began: Option<Timestamp> = facts.current.known().and_then(|current| current.rollout_began_at(facts.daemon_set));
+    let began = facts.rollout_began_at();
     let without_pod = |is_eligible: bool| {
         let nodes = facts.node_pods.iter();
         nodes.filter(|node| node.decision.is_some() && node.should_run() == is_eligible && node.pods.is_empty()).count()
@@ -71,9 +71,8 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
 
 /// Returns the node of a deleted pod; `None` if no event says where it was scheduled.
 fn node_of<'f, 'a>(facts: &'f Facts<'a>, deleted: &Event) -> Option<&'f NodePods<'a>> {
-    let mut pod = facts.daemon_set.metadata.clone();
-    (pod.name, pod.uid) = (deleted.message.strip_prefix("Deleted pod: ")?.to_owned(), String::new());
-    let events = facts.index.events_about("Pod", &pod).into_iter();
+    let pod = deleted.message.strip_prefix("Deleted pod: ")?;
+    let events = facts.index.events_named("Pod", &facts.daemon_set.metadata.namespace, pod).into_iter();
     let scheduled = events.filter(|event| event.reason == "Scheduled").find_map(|event| event.message.rsplit_once(' '));
     let (_, node) = scheduled?;
     facts.node_pods.iter().find(|pods| pods.node == node)
@@ -160,8 +159,10 @@ fn excluded_by(eligibility: &Eligibility) -> Option<Vec<String>> {
             // One label is enough for one of the terms.
             let missing = terms.iter().find_map(|term| match term {
                 TermOutcome::Mismatch { failing, .. } => match failing.as_slice() {
-                    [one] if !one.field && one.actual.is_none() && matches!(&*one.operator, "In" | "Exists") => {
-                        Some(format!("no label {}", one.key))
+                    [one]
+                        if !one.field && one.actual.is_none() && matches!(&*one.written.operator, "In" | "Exists") =>
+                    {
+                        Some(format!("no label {}", one.written.key))
                     }
                     _ => None,
                 },

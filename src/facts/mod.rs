@@ -267,8 +267,7 @@ impl<'a> Facts<'a> {
                 return true;
             }
             let Some(refused) = self.last_event("FailedCreate") else { return false };
-            let created = self.last_created();
-            let began = self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
+            let (created, began) = (self.last_created(), self.rollout_began_at());
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let still_lacks_pods = || {
                 let is_late = began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
@@ -292,11 +291,10 @@ impl<'a> Facts<'a> {
             let joined = node.and_then(|node| node.metadata.creation_timestamp.get());
             pods.should_run() && pods.pods.is_empty() && is_past(joined)
         };
-        let began = || self.current.known().and_then(|current| current.rollout_began_at(self.daemon_set));
         self.pods_known
             && self.nodes().any(|node| lacks_pod(&node))
             && is_past(self.last_created().max(self.last_event("SuccessfulDelete")))
-            && is_past(began().max(self.daemon_set.metadata.creation_timestamp.get()))
+            && is_past(self.rollout_began_at().max(self.daemon_set.metadata.creation_timestamp.get()))
             && self.controller_silent_since().is_none()
     }
 
@@ -317,8 +315,7 @@ impl<'a> Facts<'a> {
             };
             (-CLOCKS_DIFFER..=GIVEN_UP).contains(&ago) && is_left
         };
-        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata).into_iter();
-        events.filter(|event| event.reason == "FailedDelete").find(still_stands)
+        self.events().into_iter().filter(|event| event.reason == "FailedDelete").find(still_stands)
     }
 
     /// Returns whether a node that is older than a time has a pod that is younger: another one was deleted there.
@@ -331,16 +328,29 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// Returns when the rollout of the current revision began, if that is known.
+    pub fn rollout_began_at(&self) -> Option<Timestamp> {
+        self.current.known()?.rollout_began_at(self.daemon_set)
+    }
+
+    /// Returns the events about the DaemonSet, newest first.
+    pub fn events(&self) -> Vec<&'a Event> {
+        self.index.events_about("DaemonSet", &self.daemon_set.metadata)
+    }
+
+    /// Returns the newest event with a reason about the DaemonSet.
+    pub fn newest_event(&self, reason: &str) -> Option<&'a Event> {
+        self.events().into_iter().find(|event| event.reason == reason)
+    }
+
     /// Returns when an event with a reason was last seen about the DaemonSet.
     pub fn last_event(&self, reason: &str) -> Option<Timestamp> {
-        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
-        events.into_iter().find(|event| event.reason == reason)?.last_seen()
+        self.newest_event(reason)?.last_seen()
     }
 
     /// Returns since when the API server has refused pods, and created none, as far as there are events.
     pub fn refused_since(&self) -> Option<Timestamp> {
-        let events = self.index.events_about("DaemonSet", &self.daemon_set.metadata);
-        let refused = events.into_iter().filter(|event| event.reason == "FailedCreate");
+        let refused = self.events().into_iter().filter(|event| event.reason == "FailedCreate");
         let first = refused.filter_map(Event::first_seen).min().filter(|_| self.creation_is_refused())?;
         Some(self.last_created().map_or(first, |created| created.max(first)))
     }

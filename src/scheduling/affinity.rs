@@ -33,7 +33,7 @@ struct Places {
 }
 
 /// The result of a required node affinity on a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum AffinityOutcome {
     /// There is no required node affinity: every node matches.
     NotSet,
@@ -59,7 +59,7 @@ impl AffinityOutcome {
 }
 
 /// Why a term does not match a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum TermOutcome {
     /// The term has no requirement, which matches no node.
     Empty,
@@ -78,14 +78,10 @@ pub enum TermOutcome {
 }
 
 /// A requirement that a node does not meet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FailingRequirement {
-    /// The key.
-    pub key: String,
-    /// The operator, as it is written.
-    pub operator: String,
-    /// The values, as they are written.
-    pub values: Vec<String>,
+    /// The requirement, as it is written.
+    pub written: NodeSelectorRequirement,
     /// Whether the key is a field (`matchFields`) rather than a label.
     pub field: bool,
     /// The node's value, if it has the label.
@@ -221,22 +217,14 @@ impl Term {
         let mut failing = Vec::new();
         for requirement in labels.iter().filter(|requirement| !requirement.matches(&node.metadata.labels)) {
             let actual = node.metadata.labels.get(&requirement.written.key).cloned();
-            failing.push(FailingRequirement::new(&requirement.written, false, actual));
+            failing.push(FailingRequirement { written: requirement.written.clone(), field: false, actual });
         }
         for requirement in fields.iter().filter(|requirement| !requirement.matches(&node.metadata.name)) {
             let actual = (requirement.written.key == NAME_FIELD).then(|| node.metadata.name.clone());
-            failing.push(FailingRequirement::new(&requirement.written, true, actual));
+            failing.push(FailingRequirement { written: requirement.written.clone(), field: true, actual });
         }
         let matching = labels.len() + fields.len() - failing.len();
         TermOutcome::Mismatch { failing, matching }
-    }
-}
-
-impl FailingRequirement {
-    /// Creates it from the requirement as it is written.
-    pub fn new(written: &NodeSelectorRequirement, field: bool, actual: Option<String>) -> Self {
-        let NodeSelectorRequirement { key, operator, values } = written.clone();
-        FailingRequirement { key, operator, values, field, actual }
     }
 }
 

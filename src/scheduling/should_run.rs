@@ -34,7 +34,7 @@ pub struct DaemonPod {
 /// Every rule of eligibility for a DaemonSet on a node, whether it holds or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Eligibility {
-    /// The decision; equal to that of [`DaemonPod::decide`].
+    /// The decision.
     pub decision: Decision,
     /// The `spec.nodeName` of the template, if set.
     pub pinned_to: Option<String>,
@@ -117,14 +117,8 @@ impl DaemonPod {
             .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
             .map(|taint| self.explain_taint(taint))
             .collect();
-        let fits = self.fits_node_name(node) && node_selector.iter().all(|check| check.matches) && affinity.is_match();
-        let untolerated =
-            |effect: &str| taints.iter().any(|outcome| outcome.is_untolerated() && outcome.taint.effect == effect);
-        let should_continue_running = fits && !untolerated("NoExecute");
-        let decision =
-            Decision { should_run: should_continue_running && !untolerated("NoSchedule"), should_continue_running };
         let pinned_to = Some(self.node_name.clone()).filter(|name| !name.is_empty());
-        Eligibility { decision, pinned_to, node_selector, affinity, taints }
+        Eligibility { decision: self.decide(node), pinned_to, node_selector, affinity, taints }
     }
 
     fn fits_node_name(&self, node: &Node) -> bool {
@@ -200,8 +194,10 @@ mod tests {
         let error = "matchExpressions[0]: Gt needs an integer of 64 bits, not \"many\"".to_owned();
         assert_eq!(terms[1], TermOutcome::Invalid { error });
         let TermOutcome::Mismatch { failing, matching } = &terms[2] else { panic!("{:?}", terms[2]) };
-        let failing: Vec<_> =
-            failing.iter().map(|failing| (failing.key.as_str(), failing.field, failing.actual.as_deref())).collect();
+        let failing: Vec<_> = failing
+            .iter()
+            .map(|failing| (failing.written.key.as_str(), failing.field, failing.actual.as_deref()))
+            .collect();
         assert_eq!(failing, [("b", false, None), ("metadata.name", true, Some("n1"))]);
         assert_eq!(*matching, 1);
     }

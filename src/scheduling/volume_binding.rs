@@ -11,65 +11,47 @@ use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
 use crate::model::storage::{PersistentVolume, PersistentVolumeClaim, SELECTED_NODE};
 
-/// Why VolumeBinding rejects a node.
+/// A claim because of which VolumeBinding rejects a node.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Conflict<'a> {
-    /// The node cannot have the volume of a claim.
-    NodeAffinity {
-        /// The claim.
-        claim: String,
-        /// The volume.
-        volume: &'a PersistentVolume,
-    },
-    /// The volume of a claim does not exist.
-    NoVolume {
-        /// The claim.
-        claim: String,
-        /// The volume.
-        volume: String,
-    },
-    /// The volume of a claim is being provisioned for another node.
-    OtherNode {
-        /// The claim.
-        claim: String,
-        /// The other node.
-        node: String,
-    },
-    /// No volume is free that a claim may be bound to, and none is provisioned.
-    NoneProvisioned {
-        /// The claim.
-        claim: String,
-        /// Its class.
-        class: String,
-    },
-    /// No volume is free that a claim may be bound to, and no storage for one is left that this node can use.
+pub struct Conflict<'a> {
+    /// The claim.
+    pub claim: String,
+    /// Why the node cannot have its volume.
+    pub why: WhyNot<'a>,
+}
+
+/// Why a node cannot have the volume of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WhyNot<'a> {
+    /// The volume is for other nodes.
+    NodeAffinity(&'a PersistentVolume),
+    /// The volume of this name does not exist.
+    NoVolume(String),
+    /// The volume is being provisioned for the node of this name.
+    OtherNode(String),
+    /// No volume is free that the claim may be bound to, and its class provisions none.
+    NoneProvisioned(String),
+    /// No volume is free that the claim may be bound to, and no storage for one is left that this node can use.
     NoSpace {
-        /// The claim.
-        claim: String,
-        /// Its class.
+        /// The class of the claim.
         class: String,
         /// How much it requests.
         requested: Quantity,
     },
-    /// No volume is free that a claim may be bound to, and none is provisioned for this node.
-    Topology {
-        /// The claim.
-        claim: String,
-        /// Its class.
-        class: String,
-    },
+    /// No volume is free that the claim may be bound to, and its class provisions none for this node.
+    Topology(String),
 }
 
 impl Conflict<'_> {
     /// Returns the words of the scheduler: `ConflictReason`, binder.go.
     pub fn reason(&self) -> &'static str {
-        match self {
-            Conflict::NodeAffinity { .. } => "node(s) didn't match PersistentVolume's node affinity",
-            Conflict::NoVolume { .. } => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-            Conflict::OtherNode { .. } | Conflict::NoneProvisioned { .. } | Conflict::Topology { .. } => {
+        match self.why {
+            WhyNot::NodeAffinity(_) => "node(s) didn't match PersistentVolume's node affinity",
+            WhyNot::NoVolume(_) => "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            WhyNot::OtherNode(_) | WhyNot::NoneProvisioned(_) | WhyNot::Topology(_) => {
                 "node(s) didn't find available persistent volumes to bind"
             }
-            Conflict::NoSpace { .. } => "node(s) did not have enough free storage",
+            WhyNot::NoSpace { .. } => "node(s) did not have enough free storage",
         }
     }
 }
@@ -99,10 +81,9 @@ impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
     /// Ported from `checkBoundClaims`.
     fn check_bound_claims(&self, claims: &[Claimed<'a>]) -> Result<Option<Conflict<'a>>, Unread> {
         for Claimed { claim, volume, .. } in claims.iter().filter(|it| it.claim.is_bound()) {
-            let (name, of_claim) = (claim.metadata.name.clone(), &claim.spec.volume_name);
-            let Some(volume) = volume else {
-                return Ok(Some(Conflict::NoVolume { claim: name, volume: of_claim.clone() }));
-            };
+            let of_claim = &claim.spec.volume_name;
+            let conflict = |why| Ok(Some(Conflict { claim: claim.metadata.name.clone(), why }));
+            let Some(volume) = volume else { return conflict(WhyNot::NoVolume(of_claim.clone())) };
             // What its node affinity is translated to is not known.
             if volume.spec.node_affinity.is_some()
                 && let Some(plugin) = InTreePlugin::of(volume)
@@ -111,7 +92,7 @@ impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
                 return Err(Unread::InTree(of_claim.clone()));
             }
             if !can_be_on(volume, self.node) {
-                return Ok(Some(Conflict::NodeAffinity { claim: name, volume }));
+                return conflict(WhyNot::NodeAffinity(volume));
             }
         }
         Ok(None)
@@ -127,7 +108,7 @@ impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
         let selected = |claim: &PersistentVolumeClaim| claim.metadata.annotations.get(SELECTED_NODE).cloned();
         for claim in &claims {
             if let Some(node) = selected(claim).filter(|node| *node != self.node.metadata.name) {
-                return Ok(Some(Conflict::OtherNode { claim: claim.metadata.name.clone(), node }));
+                return Ok(Some(Conflict { claim: claim.metadata.name.clone(), why: WhyNot::OtherNode(node) }));
             }
         }
         let (mut to_provision, mut to_match): (Vec<_>, Vec<_>) =
@@ -150,17 +131,18 @@ impl<'a, L: Fn(&Pod) -> bool> VolumeFilters<'_, 'a, L> {
         claims: &[&Cow<'a, PersistentVolumeClaim>],
     ) -> Result<Option<Conflict<'a>>, Unread> {
         for claim in claims {
-            let (name, class) = (claim.metadata.name.clone(), claim.class().to_owned());
+            let class = claim.class().to_owned();
+            let conflict = |why| Ok(Some(Conflict { claim: claim.metadata.name.clone(), why }));
             let Some(found) = self.storage.class(&class)? else { continue };
             if found.provisioner.is_empty() || found.provisioner == NO_PROVISIONER {
-                return Ok(Some(Conflict::NoneProvisioned { claim: name, class }));
+                return conflict(WhyNot::NoneProvisioned(class));
             }
             if !found.allows(&self.node.metadata.labels) {
-                return Ok(Some(Conflict::Topology { claim: name, class }));
+                return conflict(WhyNot::Topology(class));
             }
             let Some(requested) = claim.request() else { continue };
             if !self.has_enough_capacity(&found.provisioner, requested, &class)? {
-                return Ok(Some(Conflict::NoSpace { claim: name, class, requested: requested.clone() }));
+                return conflict(WhyNot::NoSpace { class, requested: requested.clone() });
             }
         }
         Ok(None)

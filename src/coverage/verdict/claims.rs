@@ -37,9 +37,8 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     }
     let named = |field: &str| claims.iter().find_map(|claim| claim[field].as_str());
     let of_kind = |kind, resource, name: &str| {
-        let part = TemplatePart::Object { kind, name: name.to_owned(), key: None };
         let list = Command::kubectl(&["get", resource]).namespace(&pod.metadata.namespace);
-        (format!("create {kind} {name}, or correct its name in the template"), Origin::Template(part), list)
+        (format!("create {kind} {name}, or correct its name in the template"), Origin::object(kind, name), list)
     };
     let controller = || {
         let list = Command::kubectl(&["get", "resourceclaims"]).namespace(&pod.metadata.namespace);
@@ -84,9 +83,7 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
     let finding = |message: Sentence, advice: &str| Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, advice);
     let get = |resource: &str| Command::kubectl(&["get", resource]);
     let claims = || get("resourceclaims").namespace(namespace);
-    let of_template = |kind: &'static str, name: &str| {
-        Origin::Template(TemplatePart::Object { kind, name: name.to_owned(), key: None })
-    };
+    let of_template = Origin::object;
     match rejection {
         Rejection::AwaitsClaim => {
             finding(message, CONTROLLER).with_origin(Origin::ControlPlane).with_passing(Passing::AtStart)
@@ -164,8 +161,8 @@ pub fn missing_device_class(reason: &str) -> Option<Finding> {
         "install the driver that provides DeviceClass {class}, or correct the class in the claim or its template"
     );
     let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, format!("devices: {reason}"), advice);
-    let part = TemplatePart::Object { kind: "DeviceClass", name: class.to_owned(), key: None };
-    Some(finding.with_origin(Origin::Template(part)).with_command(Command::kubectl(&["get", "deviceclasses"])))
+    let list = Command::kubectl(&["get", "deviceclasses"]);
+    Some(finding.with_origin(Origin::object("DeviceClass", class)).with_command(list))
 }
 
 /// Finds that the kubelet cannot prepare the devices of a bound pod: `PrepareResources`, pkg/kubelet/cm/dra/manager.go, release 1.37.2.
@@ -194,7 +191,7 @@ pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, eve
                 "see for which pods ResourceClaim {claim} is reserved (status.reservedFor): the kubelet gives it to no other; use a \
                      ResourceClaimTemplate in the template, so that each pod gets a claim of its own"
             ),
-            Origin::Template(TemplatePart::Object { kind: "ResourceClaim", name: claim.to_owned(), key: None }),
+            Origin::object("ResourceClaim", claim),
         ),
         None => (
             "check the pod of the driver on the node, and its log".to_owned(),

@@ -336,11 +336,9 @@ const SAME_OOM: i64 = 120;
 /// The event is that of `Start`, pkg/kubelet/oom/oom_watcher_linux.go, release 1.37.2; it refers to the node by its name, not by its
 /// UID.
 fn node_out_of_memory(subject: &Subject, node: &Node, end: &ContainerStateTerminated) -> Option<String> {
-    let mut about = node.metadata.clone();
-    about.uid.clear();
     let ended = end.finished_at.get();
     let is_then = |at: Timestamp| ended.is_none_or(|ended| at.duration_since(ended).as_secs().abs() <= SAME_OOM);
-    let events = subject.index.events_about("Node", &about);
+    let events = subject.index.events_named("Node", "", &node.metadata.name);
     let oom = events.iter().find(|event| event.reason == "SystemOOM" && event.last_seen().is_none_or(is_then));
     let was_then = |since: Timestamp| ended.is_none_or(|ended| since.duration_since(ended).as_secs() <= SAME_OOM);
     let pressure = node.condition("MemoryPressure").filter(|condition| condition.status == "True");

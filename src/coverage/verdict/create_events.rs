@@ -73,8 +73,7 @@ pub(crate) fn is_refused_within_quota(facts: &Facts<'_>) -> bool {
 
 /// Returns the last event with which the controller could not create a pod.
 pub(crate) fn newest_refusal<'a>(facts: &Facts<'a>) -> Option<&'a Event> {
-    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata);
-    events.into_iter().find(|event| event.reason == "FailedCreate")
+    facts.newest_event("FailedCreate")
 }
 
 /// Returns what a message means with which the API server refuses a pod of a DaemonSet.
@@ -89,8 +88,7 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = namespace_terminating(facts).into_iter().collect();
     let asked = facts.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash)?.refusal.as_deref());
     let mut asked = asked.filter(|_| findings.is_empty() && facts.creation_is_refused());
-    let events = index.events_about("DaemonSet", &daemon_set.metadata);
-    for event in events.iter().filter(|event| event.reason == "FailedCreate") {
+    for event in facts.events().into_iter().filter(|event| event.reason == "FailedCreate") {
         let mut finding = create_failure::classify(index.snapshot, daemon_set, &event.message);
         if findings.iter().any(|known| known.code == finding.code) {
             continue;

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::finding::{Finding, Origin, TemplatePart, edit};
+use super::finding::{Finding, Origin, edit};
 use super::limit_range;
 use super::near_miss;
 use super::pod_security;
@@ -289,13 +289,9 @@ fn service_account_missing(refused: Refused<'_>) -> Option<Finding> {
     );
     let finding = match name {
         "default" => finding,
-        _ => finding.with_origin(of_object("ServiceAccount", name)),
+        _ => finding.with_origin(Origin::object("ServiceAccount", name)),
     };
     Some(finding.with_command(Command::kubectl(&["create", "serviceaccount"]).namespace(namespace).name(name)))
-}
-
-fn of_object(kind: &'static str, name: &str) -> Origin {
-    Origin::Template(TemplatePart::Object { kind, name: name.to_owned(), key: None })
 }
 
 /// Finds a secret that the service account does not list, although its annotation `kubernetes.io/enforce-mountable-secrets` demands it.
@@ -313,10 +309,7 @@ fn service_account_without_secret(refused: Refused<'_>) -> Option<Finding> {
 fn priority_class_missing(refused: Refused<'_>) -> Option<Finding> {
     let class = refused.after("no PriorityClass with name ")?.split_whitespace().next()?;
     let known = refused.snapshot.priority_classes.iter().map(|class| class.metadata.name.as_str());
-    let near = near_miss::near_name(class, known);
-    let message = format!("priorityclass {class} not found");
-    let missing = class_missing(refused, ReasonCode::PriorityClassMissing, message, "priorityClassName", near);
-    Some(missing.with_origin(of_object("PriorityClass", class)))
+    Some(class_missing(refused, ReasonCode::PriorityClassMissing, ("PriorityClass", "priorityClassName"), class, known))
 }
 
 fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
@@ -325,19 +318,24 @@ fn runtime_class_missing(refused: Refused<'_>) -> Option<Finding> {
         return None;
     }
     let known = refused.snapshot.runtime_classes.iter().map(|class| class.metadata.name.as_str());
-    let near = near_miss::near_name(class, known);
-    let message = format!("runtimeclass {class} not found");
-    let missing = class_missing(refused, ReasonCode::RuntimeClassMissing, message, "runtimeClassName", near);
-    Some(missing.with_origin(of_object("RuntimeClass", class)))
+    Some(class_missing(refused, ReasonCode::RuntimeClassMissing, ("RuntimeClass", "runtimeClassName"), class, known))
 }
 
-/// Finds a class that does not exist, and the one that was likely meant.
-fn class_missing(refused: Refused<'_>, code: ReasonCode, message: String, field: &str, near: Option<&str>) -> Finding {
-    let advice = match near {
+/// Finds a class of a kind that does not exist, in the field of the template that names it, and the one that was likely meant.
+fn class_missing<'a>(
+    refused: Refused<'_>,
+    code: ReasonCode,
+    (kind, field): (&'static str, &str),
+    class: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Finding {
+    let message = format!("{} {class} not found", kind.to_lowercase());
+    let advice = match near_miss::near_name(class, known) {
         Some(near) => format!("correct {field}: likely {near}"),
         None => format!("create the class, or correct {field}"),
     };
-    Finding::new(code, message, advice).with_command(edit(refused.daemon_set))
+    let finding = Finding::new(code, message, advice).with_origin(Origin::object(kind, class));
+    finding.with_command(edit(refused.daemon_set))
 }
 
 /// Finds a namespace that is being deleted.

@@ -9,7 +9,7 @@ use super::untolerated::untolerated;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
-use crate::model::pod::{NodeSelectorTerm, Toleration};
+use crate::model::pod::{NodeSelectorRequirement, NodeSelectorTerm, Toleration};
 use crate::report::fix::Command;
 use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
@@ -232,10 +232,11 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
                     [only] if *matching > 0 => Some(only),
                     _ => None,
                 };
-                let only = only
-                    .map(|only| format!("term {number} of the node affinity fails only on {}", requirement_text(only)));
+                let only = only.map(|only| {
+                    format!("term {number} of the node affinity fails only on {}", requirement_text(&only.written))
+                });
                 let keys = failing.iter().zip(&near).filter_map(|(requirement, near)| {
-                    let ((near, value), text) = ((*near)?, requirement_text(requirement));
+                    let ((near, value), text) = ((*near)?, requirement_text(&requirement.written));
                     Some(format!("node affinity requires {text}; the node has {near}={value}"))
                 });
                 let finding =
@@ -251,7 +252,7 @@ fn affinity(daemon_set: &DaemonSet, node: &Node, outcome: &AffinityOutcome) -> V
 /// Returns the label of the node that was likely meant by a requirement whose label it does not have, and its value.
 fn near_label<'n>(node: &'n Node, requirement: &FailingRequirement) -> Option<(&'n str, &'n str)> {
     let is_missing = requirement.actual.is_none() && !requirement.field;
-    is_missing.then(|| near_miss::near_key(&requirement.key, &node.metadata.labels)).flatten()
+    is_missing.then(|| near_miss::near_key(&requirement.written.key, &node.metadata.labels)).flatten()
 }
 
 /// Finds that the required node affinity has no term that could match anything.
@@ -280,11 +281,11 @@ fn affinity_term_mismatch(
         if position > 0 {
             message = message.words(" and ");
         }
-        message = message.words(requirement_text(requirement));
+        message = message.words(requirement_text(&requirement.written));
         if let Some(actual) = requirement.actual.as_ref().filter(|_| !requirement.field) {
             message = message.words("; the node has ").value(quote_empty(actual));
-            has_near_miss |= requirement.operator == "In"
-                && requirement.values.iter().any(|it| near_miss::is_near_value(it, actual));
+            has_near_miss |= requirement.written.operator == "In"
+                && requirement.written.values.iter().any(|it| near_miss::is_near_value(it, actual));
         } else if let Some((near, _)) = near {
             message = message.words(format!("; the node has label {near}"));
             has_near_miss = true;
@@ -295,7 +296,7 @@ fn affinity_term_mismatch(
         return Finding::mistake(daemon_set, code, message, "check the node affinity for a mistake");
     }
     let advice = match failing {
-        [only] => label_change(only).map(|change| node_label_advice(&only.key, &change)),
+        [only] => label_change(only).map(|change| node_label_advice(&only.written.key, &change)),
         _ => None,
     };
     let change = || "if the node should run these pods, change the node affinity or the node's labels".to_owned();
@@ -303,7 +304,7 @@ fn affinity_term_mismatch(
 }
 
 fn failing_text(requirement: &FailingRequirement) -> String {
-    let text = requirement_text(requirement);
+    let text = requirement_text(&requirement.written);
     match &requirement.actual {
         Some(actual) => format!("{text}; the node has {actual:?}"),
         None => format!("{text}; label missing"),
@@ -313,13 +314,11 @@ fn failing_text(requirement: &FailingRequirement) -> String {
 /// Writes a term of a node affinity.
 pub fn term_text(term: &NodeSelectorTerm) -> String {
     let requirements = term.match_expressions.iter().chain(&term.match_fields);
-    let written = requirements.map(|requirement| requirement_text(&FailingRequirement::new(requirement, false, None)));
-    written.collect::<Vec<_>>().join(" and ")
+    requirements.map(requirement_text).collect::<Vec<_>>().join(" and ")
 }
 
 /// Writes a requirement as selectors are written.
-pub fn requirement_text(requirement: &FailingRequirement) -> String {
-    let FailingRequirement { key, operator, values, .. } = requirement;
+pub fn requirement_text(NodeSelectorRequirement { key, operator, values }: &NodeSelectorRequirement) -> String {
     let values = values.join(",");
     match operator.as_str() {
         "In" => format!("{key} in ({values})"),
@@ -337,8 +336,8 @@ fn label_change(requirement: &FailingRequirement) -> Option<String> {
     if requirement.field {
         return None;
     }
-    let key = &requirement.key;
-    match (requirement.operator.as_str(), requirement.values.first()) {
+    let NodeSelectorRequirement { key, operator, values } = &requirement.written;
+    match (operator.as_str(), values.first()) {
         ("In", Some(value)) => Some(format!("set label {key}={value} on it")),
         ("Exists", _) => Some(format!("set label {key} on it")),
         ("DoesNotExist", _) => Some(format!("remove label {key} from it")),
@@ -385,8 +384,8 @@ mod tests {
 
     use super::requirement_text;
     use crate::coverage::test_support::world;
+    use crate::model::pod::NodeSelectorRequirement;
     use crate::report::reason::{Reason, ReasonCode};
-    use crate::scheduling::affinity::FailingRequirement;
 
     fn reasons(template: Value, node: Value) -> Vec<Reason> {
         world().template(template).node("n", node).only_node().reasons
@@ -457,7 +456,7 @@ mod tests {
         ] {
             let values = values.into_iter().map(str::to_owned).collect();
             let (key, operator) = ("zone".to_owned(), operator.to_owned());
-            let requirement = FailingRequirement { key, operator, values, field: false, actual: None };
+            let requirement = NodeSelectorRequirement { key, operator, values };
             assert_eq!(requirement_text(&requirement), text);
         }
     }

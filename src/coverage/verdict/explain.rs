@@ -119,14 +119,11 @@ fn events(subject: &Subject, node: &Node, should_run: bool, pods: &[&Pod]) -> Ve
             word == node.metadata.name || pods.iter().any(|pod| word == pod.metadata.name)
         })
     };
-    let events = subject.index.events_about("DaemonSet", &subject.daemon_set.metadata).into_iter().filter(|event| {
-        match event.reason.as_str() {
-            "FailedCreate" => should_run && pods.is_empty(),
-            "SelectingAll" => true,
-            _ => names(&event.message),
-        }
-    });
-    newest(events)
+    newest(subject.events().into_iter().filter(|event| match event.reason.as_str() {
+        "FailedCreate" => should_run && pods.is_empty(),
+        "SelectingAll" => true,
+        _ => names(&event.message),
+    }))
 }
 
 #[cfg(test)]

@@ -38,6 +38,13 @@ pub enum Origin {
     Unknown,
 }
 
+impl Origin {
+    /// Returns the origin of what is wrong with an object that the template refers to, or that it does not exist.
+    pub fn object(kind: &'static str, name: &str) -> Self {
+        Origin::Template(TemplatePart::Object { kind, name: name.to_owned(), key: None })
+    }
+}
+
 /// Of what a node has too little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {

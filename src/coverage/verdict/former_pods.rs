@@ -70,10 +70,8 @@ pub fn rejections(facts: &Facts<'_>) -> Rejections {
             known.pods = known.pods.saturating_add(times);
             continue;
         }
-        let mut metadata = facts.daemon_set.metadata.clone();
-        (metadata.name, metadata.uid) = (pod.to_owned(), String::new());
-        let said = facts.index.events_about("Pod", &metadata).into_iter().find(|event| event.type_ == "Warning");
-        if let Some(said) = said {
+        let of_pod = facts.index.events_named("Pod", &facts.daemon_set.metadata.namespace, pod);
+        if let Some(said) = of_pod.into_iter().find(|event| event.type_ == "Warning") {
             found.insert(node.to_owned(), Rejected { pods: times, says: (said.reason.clone(), said.message.clone()) });
         }
     }
@@ -89,8 +87,7 @@ fn is_combined(event: &Event) -> bool {
 ///
 /// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 fn failures<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Event, &'a str, &'a str)> {
-    let events = facts.index.events_about("DaemonSet", &facts.daemon_set.metadata).into_iter();
-    events.filter(|event| event.reason == "FailedDaemonPod").filter_map(|event| {
+    facts.events().into_iter().filter(|event| event.reason == "FailedDaemonPod").filter_map(|event| {
         let (_, rest) = event.message.split_once("Found failed daemon pod ")?;
         let (pod, rest) = rest.split_once(" on node ")?;
         let (_, pod) = pod.split_once('/')?;

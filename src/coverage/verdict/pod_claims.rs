@@ -2,7 +2,7 @@
 
 use super::daemon_set_context::Subject;
 use super::eligibility::term_text;
-use super::finding::{Finding, Origin, TemplatePart, describe_pod};
+use super::finding::{Finding, Origin, describe_pod};
 use super::fit::{beside_old_pod, nominated};
 use super::node_plugin::{self, Lacks};
 use super::scheduler_report::without_nodes;
@@ -15,7 +15,7 @@ use crate::model::pod::Pod;
 use crate::model::storage::PersistentVolume;
 use crate::report::fix::Command;
 use crate::report::reason::{Passing, ReasonCode};
-use crate::scheduling::volume_binding::Conflict;
+use crate::scheduling::volume_binding::{Conflict, WhyNot};
 use crate::scheduling::volumes::{Obstacle, Rejection, Unread, VolumeFilters};
 
 /// Applies the filters to a pod, without those that leave.
@@ -75,9 +75,7 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
         let describe = Command::kubectl(&["describe", "pvc"]).namespace(namespace);
         finding(message, advice).with_command(describe.name(name))
     };
-    let of_template = |name: &str| {
-        Origin::Template(TemplatePart::Object { kind: "PersistentVolumeClaim", name: name.to_owned(), key: None })
-    };
+    let of_template = |name: &str| Origin::object("PersistentVolumeClaim", name);
     match rejection {
         Rejection::ClaimNotFound(claim) => {
             claims(message, "create the claim, or correct its name in the template").with_origin(of_template(claim))
@@ -128,20 +126,20 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
         }
         Rejection::Binding(conflicts) => {
             let message = conflicts.iter().fold(message, |message, conflict| message.then(conflict_text(conflict)));
-            let advice = match conflicts.first() {
-                Some(Conflict::NoneProvisioned { .. }) => {
+            let advice = match conflicts.first().map(|conflict| &conflict.why) {
+                Some(WhyNot::NoneProvisioned(_)) => {
                     "create a volume for each node that runs these pods, or use a storage class that provisions them"
                         .to_owned()
                 }
-                Some(Conflict::Topology { .. }) => {
+                Some(WhyNot::Topology(_)) => {
                     "add the node to allowedTopologies of the storage class, or select nodes that it allows".to_owned()
                 }
-                Some(Conflict::NoSpace { class, .. }) => format!(
+                Some(WhyNot::NoSpace { class, .. }) => format!(
                     "free or add storage for class {class} near the node: its driver has none that is large enough \
                      (csistoragecapacities)"
                 ),
-                Some(Conflict::OtherNode { .. }) => advice_on("node affinity", pod),
-                Some(Conflict::NodeAffinity { .. } | Conflict::NoVolume { .. }) | None => advice_on(&reasons[0], pod),
+                Some(WhyNot::OtherNode(_)) => advice_on("node affinity", pod),
+                Some(WhyNot::NodeAffinity(_) | WhyNot::NoVolume(_)) | None => advice_on(&reasons[0], pod),
             };
             claims(message, &advice)
         }
@@ -154,28 +152,26 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
     }
 }
 
-fn conflict_text(conflict: &Conflict) -> Sentence {
-    match conflict {
-        Conflict::NodeAffinity { claim, volume } => Sentence::from(format!("; claim {claim} is bound to volume "))
+fn conflict_text(Conflict { claim, why }: &Conflict) -> Sentence {
+    match why {
+        WhyNot::NodeAffinity(volume) => Sentence::from(format!("; claim {claim} is bound to volume "))
             .value(&volume.metadata.name)
             .words(format!(", which is for nodes with {}", affinity_text(volume))),
-        Conflict::NoVolume { claim, volume } => {
+        WhyNot::NoVolume(volume) => {
             Sentence::from(format!("; claim {claim} is bound to volume ")).value(volume).words(", which does not exist")
         }
-        Conflict::OtherNode { claim, node } => {
+        WhyNot::OtherNode(node) => {
             Sentence::from(format!("; the volume of claim {claim} is provisioned for ")).value(node)
         }
-        Conflict::NoneProvisioned { claim, class } => {
+        WhyNot::NoneProvisioned(class) => {
             format!("; no volume is free for claim {claim}, and storage class {class} provisions none").into()
         }
-        Conflict::NoSpace { claim, class, requested } => {
-            let text = &requested.text;
-            format!(
-                "; claim {claim} requests {text}, and no capacity of storage class {class} for this node is that large"
-            )
-            .into()
-        }
-        Conflict::Topology { claim, class } => {
+        WhyNot::NoSpace { class, requested } => format!(
+            "; claim {claim} requests {}, and no capacity of storage class {class} for this node is that large",
+            requested.text
+        )
+        .into(),
+        WhyNot::Topology(class) => {
             format!("; storage class {class} of claim {claim} provisions no volumes for this node (allowedTopologies)")
                 .into()
         }

@@ -147,9 +147,8 @@ fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Findin
     let advice =
         format!("change the port of this DaemonSet or of {}: both use the network of the node", workload(holder));
     let finding = finding.and(belongs.name(holder.metadata.full_name(), workload(holder))).with_advice(advice);
-    let began = subject.current.known().and_then(|current| current.rollout_began_at(subject.daemon_set));
-    let came_since =
-        holder.metadata.creation_timestamp.get().zip(began).is_some_and(|(created, began)| created > began);
+    let times = holder.metadata.creation_timestamp.get().zip(subject.rollout_began_at());
+    let came_since = times.is_some_and(|(created, began)| created > began);
     // Whatever came to the node after the rollout would keep any other revision from its port, too.
     if came_since { finding.with_origin(Origin::Room(Lack::HostPorts)) } else { finding }
 }

@@ -231,9 +231,8 @@ fn network_unavailable(index: &Index<'_>, daemon_set: &DaemonSet, node: &Node) -
         return with_network_plugin(index, daemon_set, Some(node), finding(message, PLUGIN));
     }
     // `reconcile`, controllers/route/route_controller.go of k8s.io/cloud-provider, release 1.37.2; older ones put the name for the UID.
-    let mut about = node.metadata.clone();
-    about.uid.clear();
-    if let Some(event) = index.events_about("Node", &about).iter().find(|event| event.reason == "FailedToCreateRoute") {
+    let events = index.events_named("Node", "", &node.metadata.name);
+    if let Some(event) = events.iter().find(|event| event.reason == "FailedToCreateRoute") {
         message = message.words("; ").event(event, index.now());
     }
     let advice = "check the route controller of the cloud provider (cloud-controller-manager), and its log: it makes the route to the pods of \

@@ -25,7 +25,7 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
 
 /// Returns why the last run of `partition` has stopped, unless pods were replaced since.
 fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
-    let events = situation.index.events_about("DaemonSet", &situation.daemon_set.metadata);
+    let events = situation.events();
     let event = events.into_iter().find(|event| event.reason == STOPPED).filter(|_| hold.is_in_force)?;
     let at = event.last_seen()?;
     let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();

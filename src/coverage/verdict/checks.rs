@@ -1,23 +1,20 @@
 //! The rules of the scheduler that were checked for a node, passed or failed, with the values that were compared.
 
 use super::admission;
-use super::claims;
 use super::daemon_set_context::Subject;
+use super::filters::{FILTERS, Filtered, filtered};
 use super::finding::Finding;
 use super::fit::{NodeRoom, port_conflicts, port_text};
 use super::node_health;
-use super::other_pods;
-use super::pod_claims;
+use super::other_pods::has_rules;
 use super::scheduler_message::{PluginInput, SchedulerPlugin};
-use super::scheduler_report::{LastReport, is_recomputed, node_feature_missing};
+use super::scheduler_report::{LastReport, is_recomputed};
 use super::unscheduled_pod;
 use crate::model::node::Node;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::node_coverage::Check;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods;
-use crate::scheduling::declared_features;
-use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::resources::{Amounts, amount, format_amount, pod_requests};
 
@@ -67,58 +64,14 @@ pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&L
     let never = || NodeRoom::empty(subject.index, node, pod).among(largest).never_fitting(pod);
     let requests = subject.index.device_claims.classes.without(&pod_requests(pod), node);
     checks.extend(resources(node, &requests, room.as_ref(), never));
-    let volumes = pod_claims::of_pending(subject, node, pod);
-    let finding = |_| pod_claims::finding(subject, node, pod);
-    checks.extend(volumes.and_then(|outcome| claimed("volumes", outcome, pod_claims::unread_text, finding)));
-    checks.extend(other_pods(subject, node, pod));
-    let (devices, finding) = (claims::of_pending(subject, node, pod), |why| Some(claims::told(&why, pod)));
-    checks.extend(devices.and_then(|outcome| claimed("devices", outcome, claims::open_text, finding)));
-    checks.extend(features(subject, node, pod));
+    checks.extend(FILTERS.iter().filter_map(|(input, rule)| match filtered(subject, node, pod, *input)? {
+        Filtered::Rejects(finding) => Some(found(rule, &finding)),
+        // The rules of other pods keep away those that have none themselves.
+        _ if *input == PluginInput::OtherPods && !has_rules(&pod.spec) => None,
+        Filtered::Passes(detail) => Some(passed(rule, detail)),
+        Filtered::Unknown(detail) => Some(unknown(rule, detail)),
+    }));
     checks
-}
-
-/// Lists whether the kubelet declares the features that the pod needs, if it needs any.
-fn features(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
-    const RULE: &str = "kubelet features";
-    let required: Vec<&str> = declared_features::required(&pod.spec).collect();
-    let named = (!required.is_empty()).then(|| required.join(", "))?;
-    Some(match declared_features::declared(&pod.spec, node, &subject.index.nodes) {
-        Outcome::Passes => passed(RULE, named),
-        Outcome::Unknown => {
-            unknown(RULE, format!("{named}: whether the scheduler looks at what kubelets declare is not known"))
-        }
-        Outcome::Rejects(missing) => found(RULE, &node_feature_missing(node, &missing)),
-    })
-}
-
-/// Lists whether the node can have what the pod has claims to.
-fn claimed<R, U>(
-    rule: &str,
-    outcome: Result<(), Obstacle<R, U>>,
-    text: fn(&U) -> String,
-    finding: impl FnOnce(R) -> Option<Finding>,
-) -> Option<Check> {
-    Some(match outcome {
-        Ok(()) => passed(rule, "the node can have them"),
-        Err(Obstacle::Unknown(open)) => unknown(rule, text(&open)),
-        Err(Obstacle::Rejects(why)) => found(rule, &finding(why)?),
-    })
-}
-
-/// Lists the rules about other pods, if the pod has any or is kept away by those of others.
-fn other_pods(subject: &Subject, node: &Node, pod: &Pod) -> Option<Check> {
-    const RULE: &str = "other pods";
-    let has_rules = other_pods::has_rules(&pod.spec);
-    match other_pods::of_pending(subject, node, pod) {
-        Outcome::Rejects(_) => Some(found(RULE, &other_pods::finding(subject, node, pod)?)),
-        Outcome::Passes if has_rules => {
-            Some(passed(RULE, "affinity, anti-affinity and topology spread let it run here"))
-        }
-        Outcome::Unknown if has_rules => {
-            Some(unknown(RULE, "the rules depend on pods of other nodes, or on namespaces, that were not read"))
-        }
-        Outcome::Passes | Outcome::Unknown => None,
-    }
 }
 
 /// Lists the rules that only a pod that exists can fail on.
@@ -126,10 +79,8 @@ fn waiting_pod(subject: &Subject, node: &Node, pod: &Pod, last: Option<&LastRepo
     // What is recomputed from pods has checks of its own.
     let is_arithmetic = |code| match SchedulerPlugin::of(code).map(|plugin| plugin.input) {
         Some(PluginInput::Pods) => true,
-        Some(
-            input @ (PluginInput::OtherPods | PluginInput::Volumes | PluginInput::Devices | PluginInput::Features),
-        ) => is_recomputed(subject, node, pod, input),
         Some(PluginInput::Node) | None => false,
+        Some(input) => is_recomputed(subject, node, pod, input),
     };
     let mut checks: Vec<Check> = unscheduled_pod::findings(subject, node, pod)
         .iter()

@@ -63,18 +63,6 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
 }
 
-/// Applies the filter to a pod that is meant for a node; `None` if it needs no devices.
-pub fn of_pending(subject: &Subject, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle>> {
-    let claims = &subject.index.device_claims;
-    claims.concerns(pod, node).then(|| claims.filter(pod, node, |_| false))
-}
-
-/// Finds what keeps a pod that is meant for a node from it, as far as it is known.
-pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
-    let Obstacle::Rejects(rejection) = of_pending(subject, node, pod)?.err()? else { return None };
-    Some(told(&rejection, pod))
-}
-
 /// Finds that a node is rejected, and by what.
 pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
     let namespace = &pod.metadata.namespace;

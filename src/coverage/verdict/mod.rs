@@ -20,6 +20,7 @@ pub mod daemon_set_context;
 pub mod daemon_set_findings;
 pub mod eligibility;
 pub mod explain;
+pub mod filters;
 pub mod finding;
 pub mod fit;
 pub mod former_pods;

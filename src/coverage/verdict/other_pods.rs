@@ -72,18 +72,17 @@ pub fn has_rules(spec: &PodSpec) -> bool {
         || !spec.topology_spread_constraints.is_empty()
 }
 
-/// Finds what keeps a pod that is meant for a node from it, as far as it is known.
-pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
-    let Outcome::Rejects(rejection) = of_pending(subject, node, pod) else { return None };
+/// Finds what keeps a pod that is meant for a node from it.
+pub fn finding(subject: &Subject, node: &Node, pod: &Pod, rejection: &Rejection) -> Finding {
     if let Rejection::Affinity(AffinityRejection::Excludes(_, other) | AffinityRejection::IsExcluded(_, other)) =
         rejection
         && subject.old_pods_on(&node.metadata.name, pod).any(|old| old.metadata.uid == other.metadata.uid)
     {
         let message = Sentence::from(format!("the node {}", without_nodes(rejection.reason())));
         let why = "exclude each other by their anti-affinity";
-        return Some(beside_old_pod(ReasonCode::PodAffinityBlocked, message, other, why));
+        return beside_old_pod(ReasonCode::PodAffinityBlocked, message, other, why);
     }
-    Some(rejection.finding(subject.daemon_set, node))
+    rejection.finding(subject.daemon_set, node)
 }
 
 impl Rejection<'_> {

@@ -30,24 +30,18 @@ pub fn filter<'a>(
     VolumeFilters { pod, node, storage, neighborhood, nominated, leaves }.filter()
 }
 
-/// Applies the filters to a pod that is meant for a node; `None` if it has no volumes that they look at.
-pub fn of_pending<'a>(subject: &Subject<'_, 'a>, node: &Node, pod: &Pod) -> Option<Result<(), Obstacle<'a>>> {
-    (!pod.spec.volumes.is_empty()).then(|| filter(subject.index, node, pod, |_| false))
-}
-
-/// Finds what keeps a pod that is meant for a node from it, as far as it is known.
-pub fn finding(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
-    let Obstacle::Rejects(rejection) = of_pending(subject, node, pod)?.err()? else { return None };
+/// Finds what keeps a pod that is meant for a node from it.
+pub fn finding(subject: &Subject, node: &Node, pod: &Pod, rejection: &Rejection) -> Finding {
     let is_old =
         |other: &Pod| subject.old_pods_on(&node.metadata.name, pod).any(|old| old.metadata.uid == other.metadata.uid);
-    let finding = told(&rejection, subject.daemon_set, node, pod);
-    Some(match &rejection {
+    let finding = told(rejection, subject.daemon_set, node, pod);
+    match rejection {
         Rejection::InUse(_, other) if is_old(other) => surge(finding.message, other),
         Rejection::NoDriver(driver) => {
             node_plugin::without_driver(subject.index, Some(node), driver, Lacks::Registration, finding)
         }
         _ => finding,
-    })
+    }
 }
 
 fn surge(message: Sentence, old: &Pod) -> Finding {

@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::claims::{self, device_claim_unsatisfied, missing_device_class};
+use super::claims::{device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
+use super::filters::{Filtered, filtered};
 use super::finding::{Finding, Origin, edit};
 use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
 use super::other_pods;
@@ -19,7 +20,6 @@ use crate::report::reason::ReasonCode;
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
-use crate::scheduling::neighborhood::{Obstacle, Outcome};
 use crate::scheduling::resources::{NodeUsage, fits, pod_requests};
 
 /// The scheduler's last report on a pod.
@@ -121,20 +121,11 @@ fn not_offered(subject: &Subject, node: &Node, reason: &str) -> Option<Finding> 
 
 /// Returns whether all was read from which a filter is recomputed.
 pub fn is_recomputed(subject: &Subject, node: &Node, pod: &Pod, input: PluginInput) -> bool {
-    fn is_known<R, U>(outcome: Result<(), Obstacle<R, U>>) -> bool {
-        !matches!(outcome, Err(Obstacle::Unknown(_)))
-    }
     subject.nodes_known
         && match input {
             PluginInput::Node => true,
             PluginInput::Pods => subject.index.snapshot.knows_all_pods_on(&node.metadata.name),
-            PluginInput::OtherPods => !matches!(other_pods::of_pending(subject, node, pod), Outcome::Unknown),
-            PluginInput::Features => {
-                let outcome = declared_features::declared(&pod.spec, node, &subject.index.nodes);
-                declared_features::required(&pod.spec).next().is_some() && outcome != Outcome::Unknown
-            }
-            PluginInput::Devices => claims::of_pending(subject, node, pod).is_some_and(is_known),
-            PluginInput::Volumes => pod_claims::of_pending(subject, node, pod).is_some_and(is_known),
+            input => matches!(filtered(subject, node, pod, input), Some(Filtered::Passes(_) | Filtered::Rejects(_))),
         }
 }
 

@@ -1,15 +1,14 @@
 //! Why a pod is not bound: what the scheduler reports, and what is recomputed.
 
 use super::admission_changes::{SCHEDULING_GATES, injected_node_selector, of_gate, of_scheduler, raised_request};
-use super::claims::{self, waits_for_claim};
+use super::claims::waits_for_claim;
 use super::daemon_set_context::Subject;
+use super::filters::{FILTERS, Filtered, filtered};
 use super::finding::{Finding, Lack, Origin, delete_pod, describe_pod, edit};
 use super::fit::{NodeRoom, fits_now, port_conflicts, single_pod_node};
-use super::other_pods;
-use super::pod_claims;
 use super::preemption::{Simulation, is_of_room, names};
-use super::scheduler_message::{Preemption, code_of, is_same_plugin};
-use super::scheduler_report::{self, LastReport, last_report, node_feature_missing};
+use super::scheduler_message::{PluginInput, Preemption, code_of, is_same_plugin};
+use super::scheduler_report::{self, LastReport, last_report};
 use super::sentence::Sentence;
 use super::terminating;
 use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
@@ -18,8 +17,6 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::Fix;
 use crate::report::reason::{Passing, ReasonCode};
-use crate::scheduling::declared_features::declared;
-use crate::scheduling::neighborhood::Outcome;
 use crate::scheduling::preemption::{Victim, Victims, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::pod_requests;
 use crate::scheduling::taints::repels;
@@ -73,13 +70,11 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     let others: Vec<&Pod> = others.into_iter().filter(|pod| !pod.is_terminal()).collect();
     let conflicts = port_conflicts(&others, &pod.spec, old);
     let by_others = || -> Vec<Finding> {
-        let volumes = pod_claims::finding(subject, node, pod).into_iter();
-        let features = match declared(&pod.spec, node, &subject.index.nodes) {
-            Outcome::Rejects(missing) => Some(node_feature_missing(node, &missing)),
-            Outcome::Passes | Outcome::Unknown => None,
+        let rejects = |(input, _): (PluginInput, &str)| match filtered(subject, node, pod, input)? {
+            Filtered::Rejects(finding) => Some(finding),
+            Filtered::Passes(_) | Filtered::Unknown(_) => None,
         };
-        let devices = claims::finding(subject, node, pod);
-        volumes.chain(other_pods::finding(subject, node, pod)).chain(devices).chain(features).collect()
+        FILTERS.into_iter().filter_map(rejects).collect()
     };
     let largest = subject.largest_allocatable();
     let Some(room) = room.map(|room| room.surging(old).among(largest)) else {

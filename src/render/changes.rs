@@ -9,7 +9,6 @@ use super::unified::line;
 use super::view::View;
 use super::{style, word_diff};
 use crate::encode::ordered_value::Tree;
-use crate::encode::sanitize::escape;
 use crate::encode::yaml;
 use crate::report::change::{Change, Op, PathStep};
 
@@ -63,7 +62,7 @@ impl Row {
             (from, to) => {
                 let values = [from, to].into_iter().flatten();
                 Shape::Short(match is_json {
-                    true => values.filter_map(Value::as_str).map(|text| shown(text, view)).collect(),
+                    true => values.filter_map(Value::as_str).map(|text| view.verbatim(text)).collect(),
                     false => values.map(|value| word(value, view)).collect(),
                 })
             }
@@ -212,7 +211,7 @@ impl Block {
                 };
                 // Not as YAML, which would put a script with one special character on a single line.
                 let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
-                Block { head: Some(head), lines: lines.map(|line| shown(line, view)).collect() }
+                Block { head: Some(head), lines: lines.map(|line| view.verbatim(line)).collect() }
             }
             value => {
                 let text = yaml::text(&Tree::customary(value), view.ascii);
@@ -227,16 +226,6 @@ fn is_annotation_in_json(change: &Change) -> bool {
     let is_json = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(['{', '[']));
     let is_annotation = change.path.0.iter().any(|step| *step == PathStep::Field("annotations".to_owned()));
     is_annotation && [&change.from, &change.to].into_iter().flatten().all(is_json)
-}
-
-/// Makes a line of a script safe, and keeps its spaces.
-fn shown(line: &str, view: &View) -> String {
-    let line = escape(line);
-    if view.ascii && !line.is_ascii() {
-        line.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
-    } else {
-        line
-    }
 }
 
 /// Returns whether a value needs several lines.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use super::region::texts;
 use super::style;
 use super::text::{columns, count, some_of};
 use super::view::View;
-use crate::encode::sanitize::escape;
 use crate::report::logs::{LogBlock, LogNodes, LogsReport, PodLog};
 
 /// Number of DaemonSets with the same lines that are named.
@@ -46,30 +46,8 @@ pub fn blocks(report: &LogsReport, is_one: bool, view: &View, out: &mut dyn Writ
 
 /// Returns a line of a log for a terminal: without colors, and with any other control character escaped.
 pub fn line(text: &str, view: &View) -> String {
-    let safe = escape(&without_colors(text));
-    if view.ascii {
-        safe.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
-    } else {
-        safe
-    }
-}
-
-/// Returns a line of a log without colors, and without the carriage return at its end.
-fn without_colors(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text.strip_suffix('\r').unwrap_or(text);
-    while let Some(at) = rest.find("\u{1b}[") {
-        let after = &rest[at + 2..];
-        let end = after.find(|c: char| !c.is_ascii_digit() && c != ';');
-        let (kept, next) = match end {
-            Some(end) if after[end..].starts_with('m') => (at, &after[end + 1..]),
-            _ => (at + 2, after),
-        };
-        plain.push_str(&rest[..kept]);
-        rest = next;
-    }
-    plain.push_str(rest);
-    plain
+    // It may end with a carriage return.
+    view.verbatim(&texts(text.strip_suffix('\r').unwrap_or(text)).collect::<String>())
 }
 
 /// Returns a line of a followed log, prefixed with its node if there are several.

@@ -148,8 +148,7 @@ impl Region {
 /// Returns how many rows a line with styles takes. A character with two columns is not split across two rows.
 fn rows_of(line: &str, width: usize) -> usize {
     let (mut rows, mut used) = (1, 0);
-    let texts = parts(line).filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None });
-    for wide in texts.flat_map(str::chars).filter_map(UnicodeWidthChar::width) {
+    for wide in texts(line).flat_map(str::chars).filter_map(UnicodeWidthChar::width) {
         if used > 0 && used + wide > width {
             (rows, used) = (rows + 1, 0);
         }
@@ -160,7 +159,12 @@ fn rows_of(line: &str, width: usize) -> usize {
 
 /// Returns the width of a line with styles, in columns.
 fn visible(line: &str) -> usize {
-    parts(line).map(|part| if let Part::Text(text) = part { columns(text) } else { 0 }).sum()
+    texts(line).map(columns).sum()
+}
+
+/// Returns the text of a line without its styles.
+pub(super) fn texts(line: &str) -> impl Iterator<Item = &str> {
+    parts(line).filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None })
 }
 
 /// Truncates a line with styles to a width in columns, with an ellipsis, and removes all escape sequences that are not

@@ -1,7 +1,8 @@
 //! The width of the terminal, which characters it can show, and what suggested commands need.
 
 use super::text::some_of;
-use crate::report::fix::{Command, Fix, Origin, PROGRAM};
+use crate::encode::sanitize::{escape, sanitize};
+use crate::report::fix::{Fix, Origin, PROGRAM};
 
 /// What a renderer needs to know about the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,15 +93,9 @@ impl View {
         (self.show(&fix.advice), fix.command.map(|command| command.quoted(self.ascii)))
     }
 
-    /// Returns a suggested command, prefixed with its purpose.
-    pub fn command(&self, advice: &str, command: &Command) -> String {
-        let (advice, command) = self.suggest(&Fix { advice: advice.to_owned(), command: Some(command.clone()) });
-        format!("{advice}: {}", command.unwrap_or_default())
-    }
-
     /// Sanitizes text, and escapes non-ASCII characters if the terminal cannot show them.
     pub fn show(&self, text: &str) -> String {
-        let text = crate::encode::sanitize::sanitize(text);
+        let text = sanitize(text);
         if self.ascii && !text.is_ascii() {
             text.chars()
                 .map(|c| match c {
@@ -118,21 +113,30 @@ impl View {
             text
         }
     }
+
+    /// Makes a line of a script or a log safe, and keeps its spaces.
+    pub(super) fn verbatim(&self, line: &str) -> String {
+        let line = escape(line);
+        if !self.ascii {
+            return line;
+        }
+        line.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::View;
-    use crate::report::fix::{Command, Origin};
+    use crate::report::fix::{Command, Fix, Origin};
 
     #[test]
     fn a_suggested_command_is_quoted_for_the_terminal() {
         let origin = Box::leak(Box::new(Origin::Cluster(Command::default().flag("--context", "größe"))));
         let shown = |ascii| {
             let view = View { origin: Some(origin), ..View::new(None, ascii) };
-            view.command("to undo", &Command::kubectl(&["ds", "undo"]).namespace("team").name("--agent"))
+            view.suggest(&Fix::new("to undo", Command::kubectl(&["ds", "undo"]).namespace("team").name("--agent"))).1
         };
-        assert_eq!(shown(false), "to undo: kubectl ds undo -n team --context 'größe' -- --agent");
-        assert_eq!(shown(true), r"to undo: kubectl ds undo -n team --context $'\147r\303\266\303\237e' -- --agent");
+        assert_eq!(shown(false).unwrap(), "kubectl ds undo -n team --context 'größe' -- --agent");
+        assert_eq!(shown(true).unwrap(), r"kubectl ds undo -n team --context $'\147r\303\266\303\237e' -- --agent");
     }
 }

@@ -94,31 +94,6 @@ impl<'a, T: Report> Envelope<&'a T> {
     }
 }
 
-/// Reports on several DaemonSets, each as if it were alone.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemas", schemars(bound = "T: Report + schemars::JsonSchema"))]
-pub struct ReportList<T> {
-    /// A report each.
-    pub items: Vec<Envelope<T>>,
-}
-
-impl<T: Report> ReportList<T> {
-    /// Puts reports into a list.
-    pub fn of(reports: impl IntoIterator<Item = T>) -> Self {
-        let envelope = |report: T| Envelope { api_version: VERSION, kind: report.kind(), report };
-        ReportList { items: reports.into_iter().map(envelope).collect() }
-    }
-}
-
-impl<T: Report> Report for ReportList<T> {
-    const KINDS: &'static [&'static str] = &[T::LIST];
-
-    fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
-        self.items.iter_mut().for_each(|item| item.report.suggestions(visit));
-    }
-}
-
 /// Formats a count: `1 node`, `2 nodes`.
 pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }

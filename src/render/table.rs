@@ -1,20 +1,19 @@
 //! Tables in kubectl's style: upper-case headings, three spaces between columns.
 //!
-//! comfy-table aligns and pads text without styles. This module drops the least important columns on a narrow terminal,
-//! truncates cells before they are styled, and wraps prose without breaking non-breaking spaces.
+//! On a narrow terminal, the least important columns are dropped, names and sentences are truncated, and prose is wrapped without breaking
+//! non-breaking spaces. Cells may be styled.
 
 use anstream::adapter::strip_str;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use super::page::Page;
 use super::style;
 use super::text::{columns, cut, cut_names, or_unknown, wrap};
 
 /// The space between two columns.
-const GAP: u16 = 3;
+const GAP: usize = 3;
 
 /// The space between two columns if the terminal is too narrow for more.
-const NARROW_GAP: u16 = 2;
+const NARROW_GAP: usize = 2;
 
 /// The minimum width of the last column.
 const LEAST_SENTENCE: usize = 16;
@@ -157,12 +156,7 @@ pub enum Heading {
 
 /// Writes a table with its heading.
 pub fn write<Row>(layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>) {
-    write_with(Heading::Shown, layout, rows, page)
-}
-
-/// Writes a table.
-pub fn write_with<Row>(heading: Heading, layout: &[Column<'_, Row>], rows: &[Row], page: &mut Page<'_>) {
-    write_rows(heading, layout, rows, |_, _| String::new(), page)
+    write_rows(Heading::Shown, layout, rows, |_, _| String::new(), page)
 }
 
 /// Writes a table, and below each row its lines of text for a number of columns, unless there are none.
@@ -209,7 +203,7 @@ pub(super) fn write_rows<Row>(
             Shape::Codes => longest_word(&cells, before.len()).max(last.heading.len()),
             Shape::Text | Shape::Number | Shape::Prose => widths[before.len()],
         };
-        let needed = widths[..before.len()].iter().sum::<usize>() + usize::from(gap) * before.len() + least;
+        let needed = widths[..before.len()].iter().sum::<usize>() + gap * before.len() + least;
         let mut excess = needed.saturating_sub(limit);
         for (index, _) in before.iter().enumerate().rev().filter(|(_, column)| column.is_shrinkable) {
             let room = widths[index].saturating_sub(excess).max(LEAST_NAME);
@@ -218,7 +212,7 @@ pub(super) fn write_rows<Row>(
         }
     }
     if let [before @ .., last] = layout.as_slice() {
-        let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + usize::from(gap)).sum();
+        let taken: usize = (0..before.len()).map(|index| widest(&layout, &cells, index) + gap).sum();
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(taken).max(LEAST_SENTENCE));
         for (row, cells) in rows.iter().zip(&mut cells) {
             let Some(cell) = cells.last_mut().filter(|cell| !cell.is_empty()) else { continue };
@@ -242,49 +236,29 @@ pub(super) fn write_rows<Row>(
             *cell = style.replace(&strip_str(style).to_string(), first) + others;
         }
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let widths: Vec<usize> = (0..layout.len()).map(|index| widest(&layout, &cells, index)).collect();
+    let padded = |index: usize, cell: &str| {
+        let padding = " ".repeat(widths[index].saturating_sub(columns_of(cell)));
+        if matches!(layout[index].shape, Shape::Number) { padding + cell } else { cell.to_owned() + &padding }
+    };
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> = cells.enumerate().map(|(index, cell)| padded(index, cell)).collect();
+        cells.join(&" ".repeat(gap)).trim_end().to_owned()
+    };
     if heading == Heading::Shown {
-        table.set_header(layout.iter().map(|column| Cell::new(column.heading)));
+        writeln!(page, "{}", line(&mut layout.iter().map(|column| column.heading)));
     }
-    table.add_rows(cells.iter().map(|row| row.iter().map(|cell| strip_str(cell).to_string())));
-    for (column, place) in layout.iter().zip(table.column_iter_mut()) {
-        place.set_padding((0, gap));
-        if matches!(column.shape, Shape::Number) {
-            place.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let mut lines = table.lines();
-    if heading == Heading::Shown {
-        lines.next().into_iter().for_each(|line| writeln!(page, "{}", line.trim_end()));
-    }
-    let indent = widest(&layout, &cells, 0) + usize::from(gap);
+    let indent = widths.first().map_or(0, |width| width + gap);
     for (row, of) in cells.iter().zip(rows) {
         let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
-        for (number, line) in lines.by_ref().take(height).enumerate() {
-            // Only cells with a single line are styled.
-            let line = if number == 0 { styled(line, row) } else { line };
-            writeln!(page, "{}", line.trim_end());
+        for number in 0..height {
+            writeln!(page, "{}", line(&mut row.iter().map(|cell| cell.split('\n').nth(number).unwrap_or_default())));
         }
         let room = view.limit.map_or(usize::MAX, |limit| limit.saturating_sub(indent).max(LEAST_SENTENCE));
         for line in beneath(of, room).lines() {
             writeln!(page, "{:indent$}{}", "", cut(line, room, view.ascii));
         }
     }
-}
-
-/// Adds the styles to a line's cells, since the table was laid out without them.
-fn styled(line: String, cells: &[String]) -> String {
-    let (mut text, mut rest) = (String::new(), line.as_str());
-    for cell in cells.iter().filter_map(|cell| cell.split('\n').next()) {
-        // Only padding precedes it: the cells to its left are already in `text`.
-        if let Some((padding, after)) = rest.split_once(&strip_str(cell).to_string()) {
-            text.push_str(padding);
-            text.push_str(cell);
-            rest = after;
-        }
-    }
-    text + rest
 }
 
 /// Wraps text, and keeps words together that are tied if there is room for them.
@@ -302,13 +276,13 @@ fn breakable(line: &str, room: usize) -> String {
 }
 
 /// Returns the width that a table needs to show enough of its last column.
-fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], gap: u16) -> usize {
+fn width<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], gap: usize) -> usize {
     let widths = (0..layout.len()).map(|index| match layout[index].shape {
         Shape::Sentence => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE),
         Shape::Prose => widest(layout, cells, index).min(ENOUGH_OF_A_SENTENCE).max(longest_word(cells, index)),
         Shape::Text | Shape::Number | Shape::Fitted | Shape::Codes => widest(layout, cells, index),
     });
-    widths.sum::<usize>() + usize::from(gap) * layout.len().saturating_sub(1)
+    widths.sum::<usize>() + gap * layout.len().saturating_sub(1)
 }
 
 /// Returns the width of the longest word of a column.
@@ -318,6 +292,10 @@ fn longest_word(cells: &[Vec<String>], index: usize) -> usize {
 
 /// Returns the width of a column.
 fn widest<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], index: usize) -> usize {
-    let widest = cells.iter().map(|row| columns(&strip_str(&row[index]).to_string())).max();
-    widest.unwrap_or(0).max(layout[index].heading.len())
+    cells.iter().map(|row| columns_of(&row[index])).max().unwrap_or(0).max(layout[index].heading.len())
+}
+
+/// Returns the width of a cell, which may be styled.
+fn columns_of(cell: &str) -> usize {
+    strip_str(cell).map(columns).sum()
 }

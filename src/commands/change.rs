@@ -30,7 +30,6 @@ use crate::model::template::Template;
 use crate::plan::{Plan, SpecFields};
 use crate::render;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::Subcommand;
 use crate::report::plan::{ChangeStage, PlanKind, Warning, WarningCode};
 use crate::rollout::new_pods::{Trial, not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::plan::StageRequest;
@@ -188,7 +187,7 @@ impl<V: Verb> RunCommand for V {
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
             let daemon_set = only_one(&snapshot, &named.name)?;
-            let command = name_of(daemon_set).command(Subcommand::Pause);
+            let command = name_of(daemon_set).command("pause");
             let repeat = Fix::new("to repeat it", self.switches().into_iter().fold(command, Command::switch));
             let plan = Plan::pause(daemon_set, snapshot.now);
             (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;

@@ -18,7 +18,6 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::template::Template;
 use crate::plan::{Plan, Step};
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::rollout::apply::{Application, Kept, StepRefusal, apply, template};
 use crate::rollout::concurrent_edit::written_at;
 
@@ -68,7 +67,7 @@ pub(super) async fn check_end_of_hold(
             Err(CommandError::new(message)
                 .hint("it stays suspended, and what it was is kept in the annotations")
                 .hint(who_keeps())
-                .hint(Fix::new("to resume once it is allowed", name.command(Subcommand::Resume))))
+                .hint(Fix::new("to resume once it is allowed", name.command("resume"))))
         }
         _ => Ok(None),
     }

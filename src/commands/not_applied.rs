@@ -11,7 +11,7 @@ use crate::facts::controller::Controller;
 use crate::model::daemon_set::DaemonSet;
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal};
 
@@ -78,7 +78,7 @@ pub(super) fn not_dry(name: &DaemonSetName) -> CommandError {
     let message =
         format!("the dry run of {title} was carried out: the API server, or a proxy before it, ignores dryRun");
     let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-    error.hint(Fix::new("to see what it is now", name.command(Subcommand::Status)))
+    error.hint(Fix::new("to see what it is now", name.command("status")))
 }
 
 /// Returns the changed object, or the error for a change that was not applied or whose outcome is unknown.

@@ -40,7 +40,7 @@ use crate::model::template::Template;
 use crate::render;
 use crate::report::count;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 use crate::report::partition::{GateFailure, PartitionReport, PartitionStage, StageState};
 use crate::report::plan::Warning;
 use crate::rollout::change_warnings::controller_down_warning;
@@ -629,7 +629,7 @@ fn check_generation(
         name.title()
     );
     let error = CommandError { exit: Exit::No, ..CommandError::new(message) }.unchanged();
-    Err(error.hint(Fix::new("to see what has changed", name.command(Subcommand::History))))
+    Err(error.hint(Fix::new("to see what has changed", name.command("history"))))
 }
 
 /// Gives what has ended a rollback early the code of a gate that has failed, or, if the API server is the reason and that may pass, one of
@@ -647,7 +647,7 @@ fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     };
     let advice = "the stage is not rolled back, or not to its end; to see how far it is, and how to continue";
     // The stage that is taken back has.
-    CommandError { exit, is_unchanged: false, ..error }.hint(Fix::new(advice, name.command(Subcommand::Status))).into()
+    CommandError { exit, is_unchanged: false, ..error }.hint(Fix::new(advice, name.command("status"))).into()
 }
 
 /// Returns the request that takes the stages of another one back to a revision, in the same way, whatever has become of the annotations.
@@ -681,7 +681,7 @@ fn failed(snapshot: &Snapshot) -> Option<&str> {
 
 /// Says how to choose the revision to return to.
 fn choose(name: &DaemonSetName) -> Fix {
-    Fix::new("the update strategy stays suspended; to choose a revision", name.command(Subcommand::History))
+    Fix::new("the update strategy stays suspended; to choose a revision", name.command("history"))
 }
 
 /// Returns a flag that was given and that Advanced DaemonSets do not support.

@@ -34,7 +34,6 @@ use crate::render;
 use crate::render::progress::ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::partition::{Gate, GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::apply::template;
 use crate::rollout::concurrent_edit::written_at;
@@ -197,7 +196,7 @@ impl<'a> Run<'a> {
         let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
         let restore = match loss {
             Loss::AnnotationsRemoved { .. } if self.report.original_strategy.is_on_delete() => None,
-            Loss::AnnotationsRemoved { is_held: true } => Some(name.command(Subcommand::Resume)),
+            Loss::AnnotationsRemoved { is_held: true } => Some(name.command("resume")),
             Loss::AnnotationsRemoved { is_held: false } => Some(set::command(name, fields)),
             _ => None,
         };
@@ -824,7 +823,7 @@ pub(super) fn repeat(report: &PartitionReport, request: &StageRequest, manifest:
     };
     match command {
         Some(command) => Fix::new("to continue", command),
-        None => Fix::new("to see how far it is, and how to continue", report.daemon_set.command(Subcommand::Status)),
+        None => Fix::new("to see how far it is, and how to continue", report.daemon_set.command("status")),
     }
 }
 

@@ -8,7 +8,6 @@ use super::refusal::{held_by, surge_pods};
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::rollout::pause::{PauseRefusal, pause};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
@@ -61,7 +60,7 @@ fn refused(before: &Situation<'_>, refusal: PauseRefusal) -> CommandError {
     match refusal {
         PauseRefusal::HeldBy(holder) => held_by(&name, &holder, "pause the rollout there"),
         PauseRefusal::SurgePods(pods) => {
-            let pause = name.command(Subcommand::Pause).switch("--delete-surge-pods");
+            let pause = name.command("pause").switch("--delete-surge-pods");
             surge_pods(&pods, Fix::new("to pause at once", pause))
         }
     }

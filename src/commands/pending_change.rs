@@ -31,7 +31,6 @@ use crate::plan::{Plan, SpecFields, Step};
 use crate::render;
 use crate::report::change::{Change, Op, PathStep};
 use crate::report::fix::{Command, Fix};
-use crate::report::history::Subcommand;
 use crate::report::plan::{ChangeOutcome, ChangePlan, ChangeStage, PlanKind, Warning, WarningCode};
 use crate::rollout::apply::{Application, Kept, has_spec_of};
 use crate::rollout::concurrent_edit::managers;
@@ -241,9 +240,9 @@ impl PendingChange<'_> {
                 if self.settings.replaces_pods() { undo } else { undo.switch("--no-wait") }
             }
             PlanKind::SetPlan => set::command(daemon_set, self.fields.with_other_zero()),
-            PlanKind::RetryPlan => daemon_set.command(Subcommand::Retry),
-            PlanKind::PausePlan => daemon_set.command(Subcommand::Pause),
-            PlanKind::ResumePlan => daemon_set.command(Subcommand::Resume),
+            PlanKind::RetryPlan => daemon_set.command("retry"),
+            PlanKind::PausePlan => daemon_set.command("pause"),
+            PlanKind::ResumePlan => daemon_set.command("resume"),
             PlanKind::RestartPlan => {
                 let advice = "before you restart again, see whether the template was changed";
                 return Fix::new(advice, on(&["ds", "history", "--diff"]));

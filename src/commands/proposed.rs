@@ -18,7 +18,7 @@ use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::snapshot::Snapshot;
 use crate::report::fix::Fix;
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 
 /// Opens the source of a command, and reads manifests. Sets the session's namespace to that of their DaemonSets if it is
 /// the same for all, else to none. Fails if a manifest cannot be read, or has no DaemonSet.
@@ -115,7 +115,7 @@ fn may_not_be_dry(name: &DaemonSetName) -> CommandError {
         name.title()
     );
     let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-    error.hint(Fix::new("to see what it is now", name.command(Subcommand::Status)))
+    error.hint(Fix::new("to see what it is now", name.command("status")))
 }
 
 /// Returns whether a DaemonSet has become what a dry run has returned, as far as it can be read again. The resource version does not tell:

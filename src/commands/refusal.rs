@@ -11,7 +11,7 @@ use crate::model::template_parts::containers;
 use crate::plan::{SpecFields, Step};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::Warning;
 use crate::report::{count_and, named};
@@ -43,7 +43,7 @@ pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
         "{} is paused or partitioned: a restart would update all its nodes, and restore the update strategy",
         name.title()
     );
-    let status = name.command(Subcommand::Status);
+    let status = name.command("status");
     CommandError::new(message).hint(Fix::new("end that first; to see how far it is, and how to continue", status))
 }
 
@@ -82,7 +82,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 "the update strategy of {title} was restored while it was partitioned, so the controller replaces all pods"
             );
             suspend_again(CommandError::new(message), &name, Continued::of_request(&name, request).again())
-                .hint(Fix::new("to let the controller finish", name.command(Subcommand::Resume)))
+                .hint(Fix::new("to let the controller finish", name.command("resume")))
         }
         StageRefusal::NoTemplate(number, unknown) => not_there(revisions, Address::Number(number), unknown),
         StageRefusal::NoSuchContainer(container) => {
@@ -195,7 +195,7 @@ pub(super) fn not_paused(error: CommandError, before: &DaemonSet) -> CommandErro
 pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
         .hint("the template stays as it was, too, so that no pod is replaced because of this run")
-        .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
+        .hint(Fix::new("to remove the annotations of the hold", name.command("resume")))
 }
 
 /// Returns whether, according to its status, no pod of a DaemonSet has an older revision.
@@ -208,7 +208,7 @@ fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
 fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
     error
         .hint("no pod is of an older revision, so none is replaced")
-        .hint(Fix::new("to remove the annotations of the hold", name.command(Subcommand::Resume)))
+        .hint(Fix::new("to remove the annotations of the hold", name.command("resume")))
 }
 
 /// Adds to the error for a hold that lacks an annotation how to restore the update strategy: a repeated command would
@@ -222,7 +222,7 @@ pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now:
     if is_lost && fields == SpecFields::default() {
         return error.hint("the update strategy is as it was before this command, and no pod was replaced");
     }
-    let restore = if is_lost { set::command(&name, fields) } else { name.command(Subcommand::Resume) };
+    let restore = if is_lost { set::command(&name, fields) } else { name.command("resume") };
     error
         .hint("the update strategy is suspended all the same, and no pod was replaced")
         .hint(Fix::new("to restore it", restore))
@@ -231,7 +231,7 @@ pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now:
 /// Adds to the error for a hold whose template was dropped how to continue.
 pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continued: Fix) -> CommandError {
     let name = name_of(before);
-    let status = name.command(Subcommand::Status);
+    let status = name.command("status");
     let is_told = continued.command.as_ref() == Some(&status);
     let error = error.hint(continued.after(SUSPENDED));
     let is_on_delete = before.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -239,7 +239,7 @@ pub(super) fn template_dropped(error: CommandError, before: &DaemonSet, continue
         // It would let the controller roll out the template from before this run, such as the one that an undo was to replace.
         Some(_) => error,
         None if is_on_delete || nothing_is_outdated(before) => {
-            error.hint(Fix::new("to restore it", name.command(Subcommand::Resume)))
+            error.hint(Fix::new("to restore it", name.command("resume")))
         }
         // The same, for the template that the controller was rolling out.
         None if is_told => error,
@@ -258,11 +258,11 @@ pub(super) fn only_partitioned(error: CommandError, before: &DaemonSet, now: &Da
     let error = match partition(before) {
         old if old == partition(now) => error,
         old => {
-            let back = name.command(Subcommand::Partition).name(old.to_string());
+            let back = name.command("partition").name(old.to_string());
             error.hint(Fix::new("to set the partition as it was", back))
         }
     };
-    error.hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+    error.hint(Fix::new("to see how far it is", name.command("status")))
 }
 
 /// Adds to the error for a hold that was to end, but only lost its annotations, how to restore the update strategy.
@@ -296,7 +296,7 @@ pub(super) fn template_kept(revisions: &Revisions<'_>, request: &StageRequest) -
         true => error
             .unchanged()
             .hint("the update strategy stays suspended")
-            .hint(Fix::new("to see how far the rollout is, and how to continue", name.command(Subcommand::Status))),
+            .hint(Fix::new("to see how far the rollout is, and how to continue", name.command("status"))),
         false => error.unchanged(),
     };
     let error = match undo {
@@ -321,7 +321,7 @@ pub(super) fn template_altered(
     );
     let continued = continued.unwrap_or_else(|| {
         let advice = "no stage can continue while it makes another one each time; to see how to continue then";
-        Fix::new(advice, name.command(Subcommand::Status))
+        Fix::new(advice, name.command("status"))
     });
     let error = CommandError::new(message).hint(continued.after(SUSPENDED));
     let error = match why {
@@ -345,7 +345,7 @@ pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> Comman
         "the update strategy of {} is not restored: an admission webhook or a policy would also change the template{rolled_out}",
         name.title()
     );
-    let resume = Fix::new("to do it anyway", name.command(Subcommand::Resume));
+    let resume = Fix::new("to do it anyway", name.command("resume"));
     CommandError::new(message)
         .hint(resume.after("no ready node is left to update, and the strategy stays suspended"))
         .hint(who_keeps())
@@ -374,8 +374,8 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
     match loss {
         Loss::TemplateChanged if is_advanced => {
             let message = format!("the template of {title} was changed; the controller rolls it out, and {stopped}");
-            let error = CommandError::new(message).hint(Fix::new("to stop it", name.command(Subcommand::Pause)));
-            error.hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+            let error = CommandError::new(message).hint(Fix::new("to stop it", name.command("pause")));
+            error.hint(Fix::new("to see how far it is", name.command("status")))
         }
         Loss::Deleted => CommandError::new(format!("{title} was deleted; {stopped}")),
         Loss::Recreated => CommandError::new(format!("{title} was deleted and recreated; {stopped}")),
@@ -385,7 +385,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
             );
             let error = suspend_again(CommandError::new(message), name, again);
             let error = error.hint(Fix::new("if the strategy is restored once more, roll back", undo(name, back_to)));
-            error.hint(Fix::new("to let the controller update all nodes", name.command(Subcommand::Resume)))
+            error.hint(Fix::new("to let the controller update all nodes", name.command("resume")))
         }
         Loss::AllChanged => {
             let message = format!(
@@ -393,24 +393,24 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
                  have the current template; {stopped}"
             );
             CommandError::new(message)
-                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
-                .hint(Fix::new("to stop the controller", name.command(Subcommand::Pause)))
+                .hint(Fix::new("to see how far it is", name.command("status")))
+                .hint(Fix::new("to stop the controller", name.command("pause")))
         }
         Loss::TakenOver => {
             CommandError::new(format!("{title} was paused, or is partitioned by another client; {stopped}"))
-                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+                .hint(Fix::new("to see how far it is", name.command("status")))
         }
         Loss::AnnotationsRemoved { .. } => {
             let message =
                 format!("the annotations by which the rollout of {title} is continued were removed; {stopped}");
             CommandError::new(message)
                 .hint("the update strategy is still OnDelete, so the controller replaces no pod until it is deleted")
-                .hint(Fix::new("to see how far it is", name.command(Subcommand::Status)))
+                .hint(Fix::new("to see how far it is", name.command("status")))
         }
         Loss::TemplateChanged => {
             let error = CommandError::new(format!("the template of {title} was changed; {stopped}"));
             // It may be the one from before this rollout, or one that a rollback was to replace.
-            let status = Fix::new("to see what it is, and how to continue", name.command(Subcommand::Status));
+            let status = Fix::new("to see what it is, and how to continue", name.command("status"));
             error.hint(status.after("the update strategy stays suspended"))
         }
         Loss::Unknown => CommandError::new(format!("the nodes and pods of {title} can no longer be read; {stopped}")),
@@ -419,12 +419,12 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
 
 /// Adds how to stop the controller after the strategy was restored, and how to continue then.
 fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Command>) -> CommandError {
-    let error = error.hint(Fix::new("to stop it", name.command(Subcommand::Pause)));
+    let error = error.hint(Fix::new("to stop it", name.command("pause")));
     again.into_iter().fold(error, |error, again| error.hint(Fix::new("then, to continue", again)))
 }
 
 fn undo(name: &DaemonSetName, back_to: Option<i64>) -> Command {
-    back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number))
+    back_to.map_or_else(|| name.command("undo"), |number| name.undo(number))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::facts::revisions::name_of;
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::plan::Warning;
 use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
@@ -84,7 +83,7 @@ impl Verb for RestartArgs {
         let planned = restart(before, self.force).map_err(refusal)?;
         if planned.plan.step.is_none() {
             let message = "the DaemonSet was already restarted within this second";
-            let restart = name_of(before.daemon_set).command(Subcommand::Restart);
+            let restart = name_of(before.daemon_set).command("restart");
             let restart = if self.force { restart.switch("--force") } else { restart };
             return Err(CommandError::new(message).hint(Fix::new("to restart it once more", restart)));
         }

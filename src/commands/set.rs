@@ -11,7 +11,6 @@ use crate::facts::revisions::name_of;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::rollout::proposal::Planned;
 use crate::rollout::set::{SetRefusal, SetRequest, set};
 use crate::rollout::situation::Situation;
@@ -126,7 +125,7 @@ impl Verb for SetArgs {
 
 /// Builds the error for a refused request.
 fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
-    let status = name_of(before.daemon_set).command(Subcommand::Status);
+    let status = name_of(before.daemon_set).command("status");
     let name = name_of(before.daemon_set).title();
     match refusal {
         SetRefusal::Invalid(problems) => {
@@ -146,10 +145,7 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 // Resuming it would let the controller roll out a revision that may fail.
                 .hint(Fix::new("to see how to continue", status))
-                .hint(Fix::new(
-                    "to restore its update strategy",
-                    name_of(before.daemon_set).command(Subcommand::Resume),
-                ))
+                .hint(Fix::new("to restore its update strategy", name_of(before.daemon_set).command("resume")))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),

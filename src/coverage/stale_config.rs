@@ -19,7 +19,6 @@ use crate::model::pod::{ContainerState, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::count;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
@@ -191,7 +190,7 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
         true => "to restart the pods, following the update strategy",
         false => "if the process does not read changed files again, restart the pods",
     };
-    Fix::new(advice, name_of(daemon_set).command(Subcommand::Restart))
+    Fix::new(advice, name_of(daemon_set).command("restart"))
 }
 
 fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option<&'a ConfigObject> {

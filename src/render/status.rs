@@ -15,7 +15,7 @@ use crate::report::clusters::ClusterReports;
 use crate::report::count_and;
 use crate::report::coverage::{ReasonGroup, RemovedNodes};
 use crate::report::fix::{Command, Fix};
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
@@ -47,7 +47,7 @@ pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'
     let worst = rows.filter(|(_, one)| needs_attention(one)).min_by_key(|(_, one)| rank(one));
     if let Some((context, worst)) = worst {
         let RolloutStatus { api_version, namespace, name, .. } = worst.clone();
-        let details = DaemonSetName { api_version, namespace, name }.command(Subcommand::Status);
+        let details = DaemonSetName { api_version, namespace, name }.command("status");
         page.remark(&reports.fix(context, Fix::new("For details, start with the worst", details)), style::context);
     }
     reports.incomplete(|report| &report.incomplete, page);

@@ -45,33 +45,9 @@ pub struct DaemonSetName {
     pub name: String,
 }
 
-/// A subcommand that is suggested for a DaemonSet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subcommand {
-    Pause,
-    Resume,
-    /// To which the number or percentage of pods is added.
-    Partition,
-    Undo,
-    Restart,
-    Retry,
-    Status,
-    History,
-}
-
 impl DaemonSetName {
     /// Returns the command that runs a subcommand on it.
-    pub(crate) fn command(&self, subcommand: Subcommand) -> Command {
-        let subcommand = match subcommand {
-            Subcommand::Pause => "pause",
-            Subcommand::Resume => "resume",
-            Subcommand::Partition => "partition",
-            Subcommand::Undo => "undo",
-            Subcommand::Restart => "restart",
-            Subcommand::Retry => "retry",
-            Subcommand::Status => "status",
-            Subcommand::History => "history",
-        };
+    pub(crate) fn command(&self, subcommand: &str) -> Command {
         Command::kubectl(&["ds", subcommand]).namespace(&self.namespace).name(self.short())
     }
 

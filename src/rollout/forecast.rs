@@ -17,7 +17,6 @@ use crate::model::pod::Pod;
 use crate::model::raised_pace::Limit;
 use crate::plan::SpecFields;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::plan::{Standstill, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
 use crate::report::{count, named};
@@ -111,7 +110,7 @@ fn may_stall(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Wa
     let waits = allows_surge(after) && after.spec.min_ready_seconds > 0 && after.flavor() == Flavor::Apps;
     let message = "with maxSurge and minReadySeconds, the controller may miss that new pods have become available, and stand still until \
                    something else changes";
-    let fix = Fix::new("to see whether it does, and how it goes on", name_of(after).command(Subcommand::Status));
+    let fix = Fix::new("to see whether it does, and how it goes on", name_of(after).command("status"));
     (waits && before.is_known && before.pods().filter(is_old).count() > 1)
         .then(|| Warning { fix: Some(fix), ..Warning::new(WarningCode::MayBlock, message) })
 }

@@ -15,7 +15,6 @@ use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::plan::Plan;
 use crate::report::fix::Fix;
-use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::{PlanKind, Warning, WarningCode};
 
@@ -108,7 +107,7 @@ fn not_rolled_back(before: &Situation<'_>) -> Option<Warning> {
         _ => "this rolls it out to all nodes",
     };
     let message = format!("revision {number} was to be rolled back, and is still the template: {rolls_out}");
-    let undo = Fix::new("to roll back", name_of(before.daemon_set).command(Subcommand::Undo));
+    let undo = Fix::new("to roll back", name_of(before.daemon_set).command("undo"));
     Some(Warning { fix: Some(undo), ..Warning::new(WarningCode::RolledBackBefore, message) })
 }
 
@@ -149,7 +148,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     let leaves_some_out = |hold: &Hold| hold.partition.is_some_and(|keep| keep.value() != 0);
     let stage = Hold::of(daemon_set).filter(|hold| resumes && leaves_some_out(hold));
     let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
-    let back = if resumes { Subcommand::Pause } else { Subcommand::Resume };
+    let back = if resumes { "pause" } else { "resume" };
     // Once all pods are replaced, a stage holds nothing back.
     let advice = if continued.is_some() { "to hold those that are not replaced by then" } else { "to undo" };
     report.revert = Some(Fix::new(advice, continued.unwrap_or_else(|| name.command(back))));

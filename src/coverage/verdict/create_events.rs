@@ -13,7 +13,6 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
-use crate::report::history::Subcommand;
 use crate::report::reason::{Reason, ReasonCode};
 
 /// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
@@ -147,7 +146,7 @@ fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now:
         .and(Sentence::new().seen(event, now))
         .and("; since then the controller has not tried again, as far as events tell")
         .with_advice(advice)
-        .with_command(name_of(daemon_set).command(Subcommand::Retry))
+        .with_command(name_of(daemon_set).command("retry"))
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
@@ -156,7 +155,7 @@ fn no_longer_refused(daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode
     let message =
         Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");
     let advice = "wait: the controller tries again within 17m of its last try; or make it try now";
-    Finding::new(code, message.then(refusal), advice).with_command(name_of(daemon_set).command(Subcommand::Retry))
+    Finding::new(code, message.then(refusal), advice).with_command(name_of(daemon_set).command("retry"))
 }
 
 #[cfg(test)]

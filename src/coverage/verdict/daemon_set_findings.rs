@@ -18,7 +18,6 @@ use crate::model::pod::Pod;
 use crate::model::server_side_apply::managed_fields;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::Subcommand;
 use crate::report::incident::Refuser;
 use crate::report::named;
 use crate::report::reason::ReasonCode;
@@ -120,7 +119,7 @@ fn adopted_pods(facts: &Facts<'_>) -> Option<Finding> {
         all - adopted.len(),
         named(&nodes),
     );
-    let restart = (!facts.still_refuses_pods()).then(|| name_of(facts.daemon_set).command(Subcommand::Restart));
+    let restart = (!facts.still_refuses_pods()).then(|| name_of(facts.daemon_set).command("restart"));
     Some(Finding::new(ReasonCode::AdoptedPods, message, "restart the pods to replace them").with_command(restart))
 }
 

@@ -17,7 +17,6 @@ use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::count;
 use crate::report::fix::Command;
-use crate::report::history::Subcommand;
 use crate::report::reason::ReasonCode;
 
 /// For how many seconds after a change a missing pod counts as not created yet.
@@ -154,14 +153,14 @@ fn unexplained(subject: &Subject) -> Finding {
             deleted,
             "look again; if no pod follows, make the controller look at the DaemonSet again",
         )
-        .with_command(name_of(subject.daemon_set).command(Subcommand::Retry)),
+        .with_command(name_of(subject.daemon_set).command("retry")),
         None if is_alive(subject) => Finding::new(
             ReasonCode::Unexplained,
             "no pod was created, and nothing is known that prevents it: no event of the last hour explains why, the namespace is active, \
              and the controller runs",
             "make the controller look at the DaemonSet again; if no pod follows, read its log, and restart it",
         )
-        .with_command(name_of(subject.daemon_set).command(Subcommand::Retry)),
+        .with_command(name_of(subject.daemon_set).command("retry")),
         None => Finding::new(
             ReasonCode::Unexplained,
             "no pod was created, and no event explains why (events expire after an hour, and a terminating namespace \

@@ -11,7 +11,7 @@ use crate::model::hold::{GATES_ANNOTATION, Hold, StageFlags};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::{DaemonSetName, Subcommand};
+use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::rollout::situation::Situation;
 use crate::rollout::undo::{is_return, unfinished_rollback};
@@ -88,7 +88,7 @@ impl<'a> Continued<'a> {
             // A revision gets a new number when it becomes current, so the same command would mean another one.
             NewTemplate::Revision(_) => return None,
             NewTemplate::Manifest(_) => command = command.flag("-f", manifest.filter(|path| *path != "-")?),
-            NewTemplate::Restart(_) => command = self.gated(self.name.command(Subcommand::Restart), &self.flags),
+            NewTemplate::Restart(_) => command = self.gated(self.name.command("restart"), &self.flags),
         }
         for (switch, given) in [("--delete-surge-pods", request.delete_surge_pods), ("--force", request.force)] {
             command = if given { command.switch(switch) } else { command };
@@ -236,7 +236,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     };
     // Nothing of an Advanced DaemonSet is suspended.
     if name.is_advanced() {
-        fixes.push(Fix::new("to roll back", name.command(Subcommand::Undo)));
+        fixes.push(Fix::new("to roll back", name.command("undo")));
         return fixes;
     }
     // What a rollback leaves is not a way back.
@@ -257,7 +257,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
             }
             _ => "to resume",
         };
-        fixes.push(Fix::new(advice, name.command(Subcommand::Resume)));
+        fixes.push(Fix::new(advice, name.command("resume")));
     }
     fixes
 }
@@ -310,14 +310,14 @@ pub(in crate::rollout) fn continuation(
     };
     let is_back = hold.lacks_template(situation.current_hash());
     if is_back || hold.is_of_another_template(situation.daemon_set) {
-        let undo = || back_to.map_or_else(|| name.command(Subcommand::Undo), |number| name.undo(number));
+        let undo = || back_to.map_or_else(|| name.command("undo"), |number| name.undo(number));
         // Only if the stage's template was there before somebody put the old one back.
         let returned = unfinished_rollback(situation).filter(|_| is_return(situation));
         return match (flags.is_undo, returned) {
             (true, _) if is_back => vec![Fix::new("the template is not rolled back; to roll back", undo())],
             (true, _) => {
                 let advice = "the template was changed after the rollback began; to roll out the present one";
-                vec![Fix::new(advice, name.command(Subcommand::Partition).name("0"))]
+                vec![Fix::new(advice, name.command("partition").name("0"))]
             }
             (false, Some(back)) => {
                 let advice = "the template that the last stage replaced is back; to roll the updated nodes back, too";

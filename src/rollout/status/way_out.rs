@@ -16,7 +16,6 @@ use crate::model::raised_pace::RaisedPace;
 use crate::plan::{SpecFields, StrategyType};
 use crate::report::count;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::Subcommand;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
@@ -98,7 +97,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
             // It replaces no more at a time than a rolling update does.
             let can_begin = || continues(situation, &with_strategy(daemon_set, UpdateStrategy::default()));
-            let partition = || name_of(daemon_set).command(Subcommand::Partition).name("0");
+            let partition = || name_of(daemon_set).command("partition").name("0");
             let one_by_one = (is_on_delete && daemon_set.flavor() == Flavor::Apps && can_begin())
                 .then(|| Fix::new("to update all nodes under the gates of `partition`", partition()));
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
@@ -127,7 +126,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
 
 /// Suggests stopping the controller before it replaces more pods, if nobody puts that back.
 fn stop(situation: &Situation<'_>) -> Option<Fix> {
-    let pause = name_of(situation.daemon_set).command(Subcommand::Pause);
+    let pause = name_of(situation.daemon_set).command("pause");
     holder(situation.daemon_set).is_none().then(|| Fix::new("to stop it until the cause is known", pause))
 }
 
@@ -150,7 +149,7 @@ fn check_who_should_act(situation: &Situation<'_>, step: &NextStep<'_>) -> Optio
 /// Suggests resuming a paused Advanced DaemonSet once its template was rolled back.
 fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
     let UpdateStrategy::RollingUpdate(rolling) = &situation.daemon_set.spec.update_strategy else { return None };
-    let resume = name_of(situation.daemon_set).command(Subcommand::Resume);
+    let resume = name_of(situation.daemon_set).command("resume");
     rolling.paused.then(|| Fix::new(RESUME_AFTERWARDS, resume))
 }
 
@@ -158,13 +157,13 @@ fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
     (situation.creation_is_refused() && situation.is_accepted() == Some(true)).then_some(())?;
     let advice = "to make the controller create the pods now, which are no longer refused";
-    Some(Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry)))
+    Some(Fix::new(advice, name_of(situation.daemon_set).command("retry")))
 }
 
 /// Suggests making the controller delete pods that are no longer refused to be deleted.
 fn retry_deletions(situation: &Situation<'_>) -> Fix {
     let advice = "once the API server lets the controller delete pods, to make it try at once";
-    Fix::new(advice, name_of(situation.daemon_set).command(Subcommand::Retry))
+    Fix::new(advice, name_of(situation.daemon_set).command("retry"))
 }
 
 /// Suggests deleting an old pod that the controller should have deleted; the deletion triggers a sync.
@@ -216,14 +215,14 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
         true if situation.eligible().next().is_none() && has_pods => Vec::new(),
         true if revision_fails && hold.original_strategy() == UpdateStrategy::OnDelete => Vec::new(),
         true if revision_fails => {
-            vec![fix(RESUME_AFTERWARDS, Subcommand::Resume)]
+            vec![fix(RESUME_AFTERWARDS, "resume")]
         }
         true if situation.nodes.iter().all(|node| node.old.is_none()) => {
             let gates = match is_unverified(situation, hold) {
                 true => continuation(&name, hold, false, None, situation),
                 false => Vec::new(),
             };
-            gates.into_iter().chain([fix("to restore the update strategy", Subcommand::Resume)]).collect()
+            gates.into_iter().chain([fix("to restore the update strategy", "resume")]).collect()
         }
         true => {
             let eligible = || situation.eligible();
@@ -250,9 +249,9 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                 let is_missing = hold.lacks_template(situation.current_hash()) && !is_return(situation);
                 let finishes = || continues(situation, &with_strategy(situation.daemon_set, original));
                 if is_missing {
-                    fixes.push(fix(RESUME_AFTERWARDS, Subcommand::Resume));
+                    fixes.push(fix(RESUME_AFTERWARDS, "resume"));
                 } else if cannot_exist(situation) || situation.creation_is_refused() || finishes() {
-                    fixes.push(fix(FINISH_BY_CONTROLLER, Subcommand::Resume));
+                    fixes.push(fix(FINISH_BY_CONTROLLER, "resume"));
                 }
             }
             if cannot_exist(situation) {
@@ -260,10 +259,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             }
             fixes
         }
-        false => vec![
-            fix("to suspend the strategy again", Subcommand::Pause),
-            fix("to keep it as it is now", Subcommand::Resume),
-        ],
+        false => vec![fix("to suspend the strategy again", "pause"), fix("to keep it as it is now", "resume")],
     }
 }
 
@@ -334,7 +330,7 @@ fn set_fields(
 fn without_retaining(situation: &Situation<'_>, rolling: &RollingUpdate) -> Option<Fix> {
     let (daemon_set, name) = (situation.daemon_set, name_of(situation.daemon_set));
     if rolling.paused {
-        return Some(Fix::new(FINISH_BY_CONTROLLER, name.command(Subcommand::Resume)));
+        return Some(Fix::new(FINISH_BY_CONTROLLER, name.command("resume")));
     }
     let changed = RollingUpdate { partition: None, selector: None, ..rolling.clone() };
     let patch = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"partition":null,"selector":null}}}}"#;

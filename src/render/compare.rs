@@ -316,7 +316,7 @@ fn changed(one: &DaemonSetComparison) -> Vec<String> {
     };
     let strategy = one.strategy_before.iter().zip(&one.strategy).map(|(was, is)| format!("{was} → {is}"));
     let reasons = one.reasons.iter().map(|change| format!("{} {} → {}", change.code, change.before, change.now));
-    let restarts = (one.restarts > 0).then(|| count(usize::try_from(one.restarts).unwrap_or(usize::MAX), "restart"));
+    let restarts = (one.restarts > 0).then(|| count(one.restarts, "restart"));
     let later = one.seconds_to_ready_before.zip(one.seconds_to_ready);
     let later = later.map(|(was, is)| format!("ready after {is}s instead of {was}s"));
     let gained =

@@ -52,12 +52,14 @@ fn replaced(effect: &Effect) -> Option<String> {
         (Some(outdated), deleted) => {
             let pods = match &effect.standstill {
                 None => will_be(outdated - deleted),
-                Some(Standstill { replaced: 0, .. }) => format!("none of {} will be", of(outdated - deleted)),
-                Some(Standstill { replaced, .. }) => format!("{replaced} of {} will be", of(outdated - deleted)),
+                Some(Standstill { replaced: 0, .. }) => format!("none of {} will be", count(outdated - deleted, "pod")),
+                Some(Standstill { replaced, .. }) => {
+                    format!("{replaced} of {} will be", count(outdated - deleted, "pod"))
+                }
             };
             (format!("{pods} replaced"), deleted)
         }
-        (None, _) => (format!("{} desired {} will be replaced", effect.desired, plural(effect.desired, "pod")), 0),
+        (None, _) => (format!("{} will be replaced", count(effect.desired, "desired pod")), 0),
     };
     let deleted = if deleted == 0 { String::new() } else { format!(", and {deleted} will be deleted") };
     Some(format!("{pods}{deleted}; {} at a time; {}", limit(after), now(effect, after)))
@@ -73,14 +75,13 @@ fn in_all(effect: &Effect, pace: Pace) -> String {
 
 fn limit(pace: Pace) -> String {
     match pace.surges {
-        true => format!("up to {} {} may have a second pod", pace.allowed, plural(pace.allowed, "node")),
+        true => format!("up to {} may have a second pod", count(pace.allowed, "node")),
         false => format!("up to {} may be unavailable", pace.allowed),
     }
 }
 
 fn pace(effect: &Effect) -> String {
-    let desired = effect.desired;
-    let start = format!("with {desired} desired {}", plural(desired, "pod"));
+    let start = format!("with {}", count(effect.desired, "desired pod"));
     let Some(after) = effect.after else {
         let outdated = match effect.outdated {
             None => String::new(),
@@ -94,9 +95,9 @@ fn pace(effect: &Effect) -> String {
         Some(before) if before.surges == after.surges && before.allowed == after.allowed => " as before".to_owned(),
         Some(before) if before.surges == after.surges => format!(" instead of {}", before.allowed),
         Some(before) if before.surges => {
-            format!(" instead of {} {} with a second pod", before.allowed, plural(before.allowed, "node"))
+            format!(" instead of {} with a second pod", count(before.allowed, "node"))
         }
-        Some(before) => format!(" instead of {} unavailable {}", before.allowed, plural(before.allowed, "pod")),
+        Some(before) => format!(" instead of {}", count(before.allowed, "unavailable pod")),
     };
     format!("{start}: {}{instead}; {}{}", limit(after), now(effect, after), in_all(effect, after))
 }
@@ -125,7 +126,7 @@ fn now(effect: &Effect, pace: Pace) -> String {
         }
         (_, 0) => format!("{in_use}, so none will be replaced immediately"),
         (_, replaced) if pace.surges => {
-            format!("{in_use}, so {replaced} new {} will be created immediately{instead}", plural(replaced, "pod"))
+            format!("{in_use}, so {} will be created immediately{instead}", count(replaced, "new pod"))
         }
         // Unavailable pods are replaced regardless of the limit.
         (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
@@ -158,14 +159,6 @@ fn revisions(effect: &Effect) -> Option<String> {
     })
 }
 
-fn of(pods: i64) -> String {
-    format!("{pods} {}", plural(pods, "pod"))
-}
-
 fn will_be(pods: i64) -> String {
-    format!("{} will be", of(pods))
-}
-
-fn plural(number: i64, noun: &str) -> String {
-    if number == 1 { noun.to_owned() } else { format!("{noun}s") }
+    format!("{} will be", count(pods, "pod"))
 }

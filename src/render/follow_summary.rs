@@ -36,7 +36,7 @@ pub(crate) fn summary(summary: &FollowSummary, page: &mut Page<'_>) {
         let restarts: i64 = summary.restarts.iter().map(|(_, restarts)| restarts).sum();
         let nodes: Vec<String> =
             summary.restarts.iter().map(|(node, restarts)| format!("{node} ({restarts})")).collect();
-        let number = count(usize::try_from(restarts).unwrap_or(0), "container restart");
+        let number = count(restarts, "container restart");
         lines.push(format!("{number}: {}", some_of(&nodes, view.width.saturating_sub(24))));
     }
     lines.extend(summary.failed.iter().map(|failed| format!("failed: {}", failure(failed, view))));

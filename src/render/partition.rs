@@ -29,14 +29,14 @@ pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
             let stay = match kept {
                 0 => String::new(),
                 kept if is_left_to_controller => format!(", and {kept} are left to the controller"),
-                kept => format!(", and {kept} of {} stay on other revisions", count_of(report.desired)),
+                kept => format!(", and {kept} of {} stay on other revisions", count(report.desired, "node")),
             };
             format!("{name}: {what}; no node is updated{stay}")
         }
         0 if kept == 0 => format!("{name}: nothing to update; no node is on another revision"),
-        0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count_of(report.desired)),
+        0 => format!("{name}: nothing to update; {kept} of {} stay on other revisions", count(report.desired, "node")),
         update => {
-            let nodes = format!("{update} of {}", count_of(report.desired));
+            let nodes = format!("{update} of {}", count(report.desired, "node"));
             let what = match (report.rolls_back, report.restarts) {
                 (true, _) => format!("roll {nodes} back to {revision}"),
                 (false, true) => format!("restart the pods of {nodes} as {revision}"),
@@ -125,7 +125,7 @@ pub(crate) fn next_stage(report: &PartitionReport, page: &mut Page<'_>) {
     let done = stages.clone().filter(|stage| stage.state == StageState::Done).count();
     let nodes = match report.update {
         0 => "no other node is updated".to_owned(),
-        update => format!("update {}: {}", count_of(update), some_of(&report.nodes, page.view.width)),
+        update => format!("update {}: {}", count(update, "node"), some_of(&report.nodes, page.view.width)),
     };
     page.paragraph(&format!("stage {now} ({} of {}): {nodes}", done + 1, stages.count()), style::summary);
     left_out(report, page);
@@ -156,7 +156,7 @@ fn stages_and_canary(staged: &StagedRollout, page: &mut Page<'_>) {
 /// Returns the stages of a rollout in a line.
 pub(super) fn stages(stages: &[RolloutStage]) -> String {
     let stage = |stage: &RolloutStage| {
-        let nodes = stage.nodes.map(|nodes| format!("({})", count_of(nodes))).unwrap_or_default();
+        let nodes = stage.nodes.map(|nodes| format!("({})", count(nodes, "node"))).unwrap_or_default();
         match stage.state {
             StageState::Done => format!("{} done", stage.stage),
             StageState::Now => format!("{} now {nodes}", stage.stage),
@@ -201,20 +201,12 @@ pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
     writeln!(page, "{} {done} (dry run)", page.view.show(&report.daemon_set.full()))
 }
 
-fn count_of(number: i64) -> String {
-    count(usize::try_from(number).unwrap_or(0), "node")
-}
-
 /// Writes how the stage ended, in a sentence; nothing if it was not started.
 pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     let name = report.daemon_set.title();
     let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let outcome = &report.outcome;
-    let done = format!(
-        "{} on {revision}, {} on other revisions",
-        count(usize::try_from(outcome.updated).unwrap_or(0), "node"),
-        outcome.old
-    );
+    let done = format!("{} on {revision}, {} on other revisions", count(outcome.updated, "node"), outcome.old);
     match outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown => {}
         PartitionStage::Finished => {
@@ -298,7 +290,7 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
     };
     let done = match report.daemon_set.is_advanced() {
         // Its controller replaces the pods.
-        true => format!("{} of {} updated", outcome.updated, count_of(report.desired - report.keep)),
+        true => format!("{} of {} updated", outcome.updated, count(report.desired - report.keep, "node")),
         false => format!("{} of {} replaced", outcome.replaced.len(), count(report.nodes.len(), "pod")),
     };
     let stages = report.staged.iter().flat_map(|staged| &staged.stages);

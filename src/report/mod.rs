@@ -1,5 +1,7 @@
 //! Reports as plain data: the source of all tables, and what `-o json` prints.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 
 use fix::Fix;
@@ -95,8 +97,8 @@ impl<'a, T: Report> Envelope<&'a T> {
 }
 
 /// Formats a count: `1 node`, `2 nodes`.
-pub fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+    if number == N::from(1) { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// Lists names in a sentence, not too many: `a and b`, `a, b, c and 2 more`.

@@ -70,7 +70,7 @@ fn told_of_status((counted, written): (i64, Option<Timestamp>), now: Timestamp) 
         Some(at) => Sentence::from("the status, written ").age(seconds_between(at, now)).words(" ago,"),
         None => Sentence::from("the status"),
     };
-    message.words(format!(" counts {} with a pod", count(usize::try_from(counted).unwrap_or_default(), "node")))
+    message.words(format!(" counts {} with a pod", count(counted, "node")))
 }
 
 /// Tells that a pod was deleted since the status was written, if it was written at such a time.

@@ -153,16 +153,8 @@ fn object(change: &ClusterChange) -> String {
         (ChangedKind::Node, names) => count(names.len(), "node"),
         (kind, names) => {
             let kind = match kind {
-                ChangedKind::DaemonSet | ChangedKind::Node => "",
-                ChangedKind::LimitRange => "limitrange ",
-                ChangedKind::ResourceQuota => "resourcequota ",
-                ChangedKind::Namespace => "namespace ",
-                ChangedKind::ValidatingAdmissionPolicy => "validatingadmissionpolicy ",
-                ChangedKind::ValidatingAdmissionPolicyBinding => "validatingadmissionpolicybinding ",
-                ChangedKind::MutatingAdmissionPolicy => "mutatingadmissionpolicy ",
-                ChangedKind::MutatingAdmissionPolicyBinding => "mutatingadmissionpolicybinding ",
-                ChangedKind::ValidatingWebhookConfiguration => "validatingwebhookconfiguration ",
-                ChangedKind::MutatingWebhookConfiguration => "mutatingwebhookconfiguration ",
+                ChangedKind::DaemonSet => String::new(),
+                kind => format!("{} ", kind.name().to_lowercase()),
             };
             let namespace = change.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
             format!("{kind}{namespace}{}", names.join(", "))

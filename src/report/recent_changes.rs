@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::coverage::Incomplete;
 use super::history::DaemonSetName;
+use super::reason::named_values;
 
 /// What has changed in the cluster that DaemonSets depend on, the latest change first, as far as the API keeps times.
 #[apply(answer!)]
@@ -87,32 +88,32 @@ pub struct RolloutNumbers {
     pub same_as: Option<i64>,
 }
 
-/// The kind of an object that was changed.
-#[apply(value!)]
-#[derive(PartialOrd, Ord)]
-pub enum ChangedKind {
-    /// A DaemonSet, or an Advanced DaemonSet of OpenKruise.
-    DaemonSet,
-    /// A node.
-    Node,
-    /// A LimitRange of a namespace with DaemonSets.
-    LimitRange,
-    /// A ResourceQuota of a namespace with DaemonSets.
-    ResourceQuota,
-    /// A namespace with DaemonSets.
-    Namespace,
-    /// A policy for pods, or another one without rules.
-    ValidatingAdmissionPolicy,
-    /// A binding of such a policy.
-    ValidatingAdmissionPolicyBinding,
-    /// A policy that changes pods.
-    MutatingAdmissionPolicy,
-    /// A binding of such a policy.
-    MutatingAdmissionPolicyBinding,
-    /// A configuration of webhooks for pods.
-    ValidatingWebhookConfiguration,
-    /// A configuration of webhooks that change pods.
-    MutatingWebhookConfiguration,
+named_values! {
+    /// The kind of an object that was changed.
+    ChangedKind {
+        /// A DaemonSet, or an Advanced DaemonSet of OpenKruise.
+        DaemonSet,
+        /// A node.
+        Node,
+        /// A LimitRange of a namespace with DaemonSets.
+        LimitRange,
+        /// A ResourceQuota of a namespace with DaemonSets.
+        ResourceQuota,
+        /// A namespace with DaemonSets.
+        Namespace,
+        /// A policy for pods, or another one without rules.
+        ValidatingAdmissionPolicy,
+        /// A binding of such a policy.
+        ValidatingAdmissionPolicyBinding,
+        /// A policy that changes pods.
+        MutatingAdmissionPolicy,
+        /// A binding of such a policy.
+        MutatingAdmissionPolicyBinding,
+        /// A configuration of webhooks for pods.
+        ValidatingWebhookConfiguration,
+        /// A configuration of webhooks that change pods.
+        MutatingWebhookConfiguration,
+    }
 }
 
 /// What happened to an object.

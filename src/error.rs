@@ -70,7 +70,13 @@ impl CommandError {
 
     /// Creates an error about the arguments, with exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
-        CommandError { exit: Exit::Usage, ..CommandError::new(message) }
+        CommandError::new(message).exit(Exit::Usage)
+    }
+
+    /// Sets the exit code.
+    #[must_use]
+    pub(crate) fn exit(self, exit: Exit) -> Self {
+        CommandError { exit, ..self }
     }
 
     /// Adds the cause.
@@ -110,6 +116,13 @@ impl CommandError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Fix>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds several things to do next.
+    #[must_use]
+    pub(crate) fn hints(mut self, hints: impl IntoIterator<Item = impl Into<Fix>>) -> Self {
+        self.hints.extend(hints.into_iter().map(Into::into));
         self
     }
 }

@@ -237,6 +237,6 @@ impl From<ClusterError> for CommandError {
         };
         let stands_alone = error.stands_alone();
         let hints = error.hints();
-        hints.into_iter().fold(CommandError { exit, stands_alone, ..message.because(error) }, CommandError::hint)
+        CommandError { exit, stands_alone, ..message.because(error) }.hints(hints)
     }
 }

@@ -36,10 +36,6 @@ impl ApiServer<'_> {
         interrupted: impl Future<Output = ()>,
     ) -> Application<CommandError> {
         self.live.take_undecided();
-        let unfinished = |error: CommandError, busy: CommandError| match self.live.take_undecided() {
-            true => Application::Unknown(error),
-            false => Application::Refused(StepRefusal::NotProcessed(busy)),
-        };
         tokio::select! {
             biased;
             application = timeout(time_limit, apply(self, step, before, self.is_dry_run)) => match application {
@@ -56,7 +52,10 @@ impl ApiServer<'_> {
                     }
                 }
             },
-            () = interrupted, if !self.is_dry_run => unfinished(super::interrupted(), super::interrupted()),
+            () = interrupted, if !self.is_dry_run => match self.live.take_undecided() {
+                true => Application::Unknown(super::interrupted()),
+                false => Application::Refused(StepRefusal::NotProcessed(super::interrupted())),
+            },
         }
     }
 }
@@ -101,7 +100,7 @@ impl Server for ApiServer<'_> {
 
 /// Reads an object again. A server that has not responded to the change may not respond to this either.
 async fn read_again<T>(read: impl Future<Output = Result<T, ClusterError>>) -> Result<T, CommandError> {
-    let unanswered = |_| CommandError { exit: Exit::TimedOut, ..CommandError::new("the API server does not answer") };
+    let unanswered = |_| CommandError::new("the API server does not answer").exit(Exit::TimedOut);
     Ok(timeout(REREAD, read).await.map_err(unanswered)??)
 }
 

@@ -102,16 +102,21 @@ pub(super) trait Verb {
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Ok(Planned { report, .. }) = self.plan_rollback(&before) else { return Vec::new() };
-        let target = report.to_revision.and_then(|number| before.revisions.number(number));
-        let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
-        let of_target = target.and_then(|(hash, template)| trial_of(snapshot, daemon_set, hash, template));
+        let Some((_, hash, template)) = self.rollback(&before) else { return Vec::new() };
+        let of_target = trial_of(snapshot, daemon_set, hash, template);
         of_target.into_iter().chain(trial_of_current(snapshot, daemon_set)).collect()
     }
 
     /// Plans a rollback, without a dry run of its pods. Fails if there is no revision to roll back to.
     fn plan_rollback(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
         self.plan(before)
+    }
+
+    /// Returns the plan of a rollback, with the hash and the template of its target; `None` if there is none.
+    fn rollback<'a>(&self, before: &'a Situation<'_>) -> Option<(Plan, &'a str, &'a Template)> {
+        let Planned { plan, report, .. } = self.plan_rollback(before).ok()?;
+        let target = before.revisions.number(report.to_revision?)?;
+        Some((plan, target.object.hash(), target.template.as_ref().ok()?))
     }
 
     /// Returns the template of a rollback after admission, and the hash of its revision, if a pod of that revision was
@@ -128,16 +133,13 @@ pub(super) trait Verb {
         }
         let index = Index::new(snapshot);
         let before = Situation::new(&index, daemon_set);
-        let Ok(Planned { plan, report, .. }) = self.plan_rollback(&before) else { return Ok(None) };
-        let target = report.to_revision.and_then(|number| before.revisions.number(number));
-        let target = target.and_then(|target| Some((target.object.hash(), target.template.as_ref().ok()?)));
-        let (Some((hash, template)), Some(step)) = (target, plan.step.as_ref()) else { return Ok(None) };
+        let Some((Plan { step: Some(step), .. }, hash, template)) = self.rollback(&before) else { return Ok(None) };
         if snapshot.is_admitted(daemon_set, hash).is_none() {
             return Ok(None);
         }
         let interrupt = io.interrupt.clone();
         let live = session.source.live()?;
-        let tried = tried_template(step, daemon_set, live, interrupt.requested());
+        let tried = tried_template(&step, daemon_set, live, interrupt.requested());
         let stored = show_progress(tried, &session.progress, io).await;
         // The change itself repeats them.
         live.observed().forget_warnings();
@@ -255,15 +257,7 @@ impl<V: Verb> RunCommand for V {
             if kind != PlanKind::RetryPlan {
                 change.report.warnings = doubts(change.report.warnings);
             }
-            write!(
-                io.err,
-                "{}",
-                session.view.text(|page| render::change::warnings(
-                    &change.report.warnings,
-                    &change.report.incomplete,
-                    page
-                ))
-            )?;
+            change.warn(io)?;
             return if settings.watch { follow(daemon_set, &session, io, out).await } else { Ok(Exit::Success) };
         };
         let ends_hold = kind == PlanKind::ResumePlan && daemon_set.flavor() == Flavor::Apps;
@@ -281,8 +275,7 @@ impl<V: Verb> RunCommand for V {
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::TriedOut, &object);
                 if settings.output.is_none() {
-                    let made = session.view.text(|page| render::change::made_by_server(&change.report, page));
-                    write!(out, "{made}")?;
+                    session.view.write(out, |page| render::change::made_by_server(&change.report, page))?;
                 }
                 change.print_result(&object, out)?;
                 Ok(Exit::Success)

@@ -65,7 +65,7 @@ pub struct ChangesArgs {
 impl RunCommand for ChangesArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let ChangesArgs { name, since, all, watch, output } = self;
-        if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
+        if all && output.is_some_and(|output| output != Output::Wide) {
             let message = "--all is for the table: -o json, yaml and the like always show every change";
             return Err(CommandError::usage(message).into());
         }
@@ -78,7 +78,7 @@ impl RunCommand for ChangesArgs {
         // A duration that reaches back before the earliest timestamp excludes nothing.
         let since = |now: Timestamp| since.and_then(|since| now.checked_sub(since).ok());
         if watch {
-            check_watch(&target, output.as_ref())?;
+            check_watch(&target, output)?;
         }
         if target.are_several() {
             let ask = async |session: &Session, io: &mut Io<'_>| {
@@ -89,18 +89,18 @@ impl RunCommand for ChangesArgs {
                 render::recent_changes::recent_changes(reports, wide, all, page);
             };
             let named = (namespace.as_deref(), query.names.as_slice());
-            return several::run(&target, named, output.as_ref(), io, out, ask, text).await;
+            return several::run(&target, named, output, io, out, ask, text).await;
         }
         let session = target.open(namespace, &query.names, io).await?;
         let text = |report: &ChangesReport, page: &mut Page<'_>| {
             render::recent_changes::recent_changes(report, wide, all, page);
         };
         if watch {
-            return follow(&session, query, output.as_ref(), since, text, io, out).await;
+            return follow(&session, query, output, since, text, io, out).await;
         }
         let snapshot = session.read(query, io).await?;
         let mut report = recent_changes(&snapshot, since(snapshot.now));
-        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, text)?;
+        output::print(output, &mut report, &session.view_for(output), out, text)?;
         Ok(Exit::Success)
     }
 }
@@ -109,14 +109,14 @@ impl RunCommand for ChangesArgs {
 async fn follow(
     session: &Session,
     query: Query,
-    output: Option<&Output>,
+    output: Option<Output>,
     since: impl Fn(Timestamp) -> Option<Timestamp>,
     text: impl Fn(&ChangesReport, &mut Page<'_>),
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let view = session.view_for(output);
-    let mut display = if output == Some(&Output::Json) { Display::Json } else { Display::Lines };
+    let mut display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
     let mut watch = show_progress(session.watch(query), &session.progress, io).await?;
     let since = since(watch.snapshot().await.now);
     let (mut changes, mut rejection, mut warned, mut is_first) =
@@ -133,12 +133,11 @@ async fn follow(
                 output::print_json_line(&mut report, &view, out)?;
             }
             Display::Json => {}
-            _ if is_first => out.write_all(view.text(|page| text(&report, page)).as_bytes())?,
+            _ if is_first => view.write(out, |page| text(&report, page))?,
             _ => {
                 // The first report has already listed what could not be read.
                 notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
-                let news = view.text(|page| render::recent_changes::lines(&report, page));
-                out.write_all(news.as_bytes())?;
+                view.write(out, |page| render::recent_changes::lines(&report, page))?;
             }
         }
         if is_first {

@@ -102,7 +102,7 @@ impl RunCommand for CompareArgs {
             return Err(CommandError::usage("BEFORE and AFTER cannot both be standard input").into());
         }
         if watch {
-            check_watch(&target, output.as_ref())?;
+            check_watch(&target, output)?;
         }
         let session_before = target_before.open(namespace.clone(), &names, io).await?;
         let session = target.open(namespace, &names, io).await?;
@@ -113,7 +113,7 @@ impl RunCommand for CompareArgs {
             return Err(CommandError::new(format!("no DaemonSets found before{}", session.place())).into());
         }
         let (mut report, end) = if watch {
-            asked.wait(timeout.filter(|timeout| !timeout.is_zero()), output.as_ref(), io, out).await?
+            asked.wait(timeout.filter(|timeout| !timeout.is_zero()), output, io, out).await?
         } else {
             (asked.answer(io).await?, Ok(()))
         };
@@ -126,7 +126,7 @@ impl RunCommand for CompareArgs {
         }
         // Its last line was the report.
         if !(watch && output == Some(Output::Json)) {
-            output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+            output::print(output, &mut report, &session.view_for(output), out, |report, page| {
                 render::compare::compare(report, all, page);
             })?;
         }
@@ -144,7 +144,7 @@ fn unknown(report: &CompareReport) -> CommandError {
     let error = gate::unknown("whether it is worse than before is not known", &report.incomplete);
     let lacks = [(&report.not_in_before, "BEFORE"), (&report.not_in_after, "AFTER")];
     let lacks = lacks.into_iter().filter(|(lacks, _)| !lacks.is_empty());
-    lacks.fold(error, |error, (lacks, side)| error.hint(format!("not in {side}: {}", lacks.join(", "))))
+    error.hints(lacks.map(|(lacks, side)| format!("not in {side}: {}", lacks.join(", "))))
 }
 
 /// What is compared with what.
@@ -192,13 +192,13 @@ impl Asked<'_> {
     async fn wait(
         &self,
         timeout: Option<Duration>,
-        output: Option<&Output>,
+        output: Option<Output>,
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(CompareReport, Result<(), CommandError>), Failure> {
         let session = self.session;
         let view = session.view_for(output);
-        let mut display = if output == Some(&Output::Json) { Display::Json } else { Display::Lines };
+        let mut display = if output == Some(Output::Json) { Display::Json } else { Display::Lines };
         let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let watch = in_time(deadline, session.watch(Self::query()));
         let mut watch = show_progress(watch, &session.progress, io).await??;

@@ -126,7 +126,7 @@ impl RunCommand for CoverageArgs {
             exit_code,
         };
         let CoverageQuestion { names, node, by, nodes, output, .. } = &question;
-        let (output, node) = (output.as_ref(), node.as_deref());
+        let (output, node) = (*output, node.as_deref());
         if target.are_several() {
             let one = [(node.is_some(), "--node"), (*nodes, "a row per node"), (by.is_some(), "--by"), (map, "--map")];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
@@ -153,7 +153,7 @@ impl RunCommand for CoverageArgs {
 impl CoverageQuestion {
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
         let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
-        let is_data = output.as_ref().is_some_and(Output::is_data);
+        let is_data = output.is_some_and(Output::is_data);
         let detail = match node {
             Some(_) => Detail::Explain,
             None if *nodes || is_data || map.is_some() => Detail::Nodes,

@@ -111,5 +111,5 @@ fn list(
         Column::text(heading, |(name, _): &(&str, String)| (*name).to_owned()),
         Column::prose("MEANING", |(_, meaning): &(&str, String)| meaning.clone()),
     ];
-    out.write_all(view.text(|page| table::write(&columns, &rows, page)).as_bytes())
+    view.write(out, |page| table::write(&columns, &rows, page))
 }

@@ -38,7 +38,6 @@ fn partial<'a>(gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
 
 /// Builds the error for an answer that is unknown because something could not be read.
 pub(super) fn unknown<'a>(message: &str, gaps: impl IntoIterator<Item = &'a Incomplete>) -> CommandError {
-    let error = CommandError::new(message);
     let hints = Incomplete::sentences(gaps).into_iter().map(|gap| sanitize(&gap));
-    hints.fold(CommandError { exit: Exit::Partial, ..error }, CommandError::hint)
+    CommandError::new(message).exit(Exit::Partial).hints(hints)
 }

@@ -132,9 +132,7 @@ impl RunCommand for HistoryArgs {
         let as_diff = self.exit_code;
         match answer(self, target, io, out).await {
             // 1 means that there is a difference, so errors use 2.
-            Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => {
-                Err(CommandError { exit: Exit::Usage, ..error }.into())
-            }
+            Err(Failure::Error(error)) if as_diff && error.exit == Exit::Error => Err(error.exit(Exit::Usage).into()),
             result => result,
         }
     }
@@ -157,7 +155,7 @@ async fn answer(
         (None, None) => Question::Revisions,
     };
     let is_table = matches!(question, Question::Revisions);
-    if !is_table && output.as_ref().is_some_and(|output| !output.is_data()) {
+    if !is_table && output.is_some_and(|output| !output.is_data()) {
         return Err(CommandError::usage("-o wide and -o name are for the table of revisions").into());
     }
     if is_table && names.is_empty() {
@@ -170,14 +168,14 @@ async fn answer(
         return Err(CommandError::usage("--from - and a manifest from - cannot both read standard input").into());
     }
     let session = target.open(namespace, &names, io).await?;
-    let view = session.view_for(output.as_ref());
+    let view = session.view_for(output);
     let pods = if is_table { PodsOf::All } else { PodsOf::None };
     let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
     let snapshot = session.read(query, io).await?;
     let (sides, unified) = match question {
         Question::Revisions => {
             let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
-            output::print(output.as_ref(), &mut report, &view, out, |report, page| {
+            output::print(output, &mut report, &view, out, |report, page| {
                 render::history::one(report, output == Some(Output::Wide), page);
             })?;
             return Ok(Exit::Success);
@@ -189,7 +187,7 @@ async fn answer(
                 let what = "the manifest has the update strategy from before";
                 writeln!(io.err, "warning: {name} is held by kubectl ds: {what}; applied now, it would end the hold")?;
             }
-            print_template(&revisions, address, &snapshot, output.as_ref(), &view, out)?;
+            print_template(&revisions, address, &snapshot, output, &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Diff { sides, unified } => (sides, unified),
@@ -222,7 +220,7 @@ async fn answer(
     };
     let (left, right) = (labeled(&from.0, from.1), labeled(&to.0, to.1));
     let mut report = diff(&revisions, from, to);
-    if output::print_data(output.as_ref(), &mut report, &view, out)? {
+    if output::print_data(output, &mut report, &view, out)? {
         return Ok(if exit_code && !report.changes.is_empty() { Exit::Error } else { Exit::Success });
     }
     let lines = if unified { unified::diff(&left, &right, CONTEXT, &view) } else { None };
@@ -311,7 +309,7 @@ pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) 
     snapshot.gap(Kind::ControllerRevisions, namespace)?;
     let name = name_of(revisions.daemon_set).title();
     let error = CommandError::new(format!("the revisions of {name} are not known"));
-    Some(incomplete_for_history(snapshot, namespace).into_iter().fold(error, |error, gap| error.hint(gap.message)))
+    Some(error.hints(incomplete_for_history(snapshot, namespace).into_iter().map(|gap| gap.message)))
 }
 
 /// Lists the existing revisions.
@@ -334,7 +332,7 @@ fn print_template(
     revisions: &Revisions<'_>,
     address: Address,
     snapshot: &Snapshot,
-    output: Option<&Output>,
+    output: Option<Output>,
     view: &View,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {

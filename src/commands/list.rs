@@ -111,7 +111,7 @@ impl RunCommand for ListNamedArgs {
     async fn run(self, target: GlobalArgs, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit, Failure> {
         let ListNamedArgs { names, list } = self;
         let ListArgs { output, all, problems, reason, sort_by, no_headers, exit_code, watch, progress } = list;
-        if all && output.as_ref().is_some_and(|output| *output != Output::Wide) {
+        if all && output.is_some_and(|output| output != Output::Wide) {
             let message = "--all is for tables: -o json, yaml, name and the like always show every DaemonSet";
             return Err(CommandError::usage(message).into());
         }
@@ -123,7 +123,7 @@ impl RunCommand for ListNamedArgs {
         let shown = ListParts { namespace: true, wide, all, heading, order: sort_by.order() };
         let mut choice = Choice { query, filter, shown, output, exit_code };
         if watch {
-            check_watch(&target, choice.output.as_ref())?;
+            check_watch(&target, choice.output)?;
         }
         if target.are_several() {
             choice.shown.namespace = namespace.is_none() && !target.has_namespace();
@@ -132,17 +132,17 @@ impl RunCommand for ListNamedArgs {
             };
             let ask = async |session: &Session, io: &mut Io<'_>| choice.answer(session, io).await;
             let named = (namespace.as_deref(), choice.query.names.as_slice());
-            return several::run(&target, named, choice.output.as_ref(), io, out, ask, text).await;
+            return several::run(&target, named, choice.output, io, out, ask, text).await;
         }
         let session = target.open(namespace, &choice.query.names, io).await?;
-        let view = session.view_for(choice.output.as_ref());
+        let view = session.view_for(choice.output);
         choice.shown.namespace = session.namespace.is_none();
         if watch {
-            let display = progress.display(choice.output.as_ref(), &session, io)?;
+            let display = progress.display(choice.output, &session, io)?;
             return follow(&choice, display, &view, &session, io, out).await;
         }
         let Answer { mut report, exit } = choice.answer(&session, io).await?;
-        output::print(choice.output.as_ref(), &mut report, &view, out, |report, page| {
+        output::print(choice.output, &mut report, &view, out, |report, page| {
             render::list::table(report, choice.shown, page);
         })?;
         Ok(exit?)
@@ -183,7 +183,7 @@ impl Choice {
         self.apply(&mut report);
         if report.daemon_sets.is_empty()
             && snapshot.unknown_names.is_empty()
-            && !self.output.as_ref().is_some_and(Output::is_data)
+            && !self.output.is_some_and(Output::is_data)
         {
             match snapshot.daemon_sets.is_empty() {
                 true => session.say_none_found(io)?,
@@ -245,7 +245,7 @@ async fn follow(
                 rollout_screen::clip(shown.collect(), rows)
             })?,
             Display::Lines => {
-                write!(out, "{}", view.text(|page| lines.update(of_list(&report), now, page)))?;
+                view.write(out, |page| lines.update(of_list(&report), now, page))?;
                 out.flush()?;
             }
             Display::Json => {
@@ -266,7 +266,7 @@ async fn follow(
         screen.clear(io)?;
     }
     if matches!(display, Display::Screen(_) | Display::None) {
-        write!(out, "{}", view.text(|page| render::list::table(&report, choice.shown, page)))?;
+        view.write(out, |page| render::list::table(&report, choice.shown, page))?;
     }
     out.flush()?;
     Err(interrupted().into())

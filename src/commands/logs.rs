@@ -217,7 +217,7 @@ impl RunCommand for LogsArgs {
         let mut report = LogsReport { left_out, ..report };
         warn(render::logs::remarks(&report), io)?;
         let view = session.view;
-        if !output::print_data(output.as_ref(), &mut report, &view, out)? {
+        if !output::print_data(output, &mut report, &view, out)? {
             match alone.take().filter(|_| is_one) {
                 Some(text) => text.lines().try_for_each(|line| writeln!(out, "{}", render::logs::line(line, &view)))?,
                 None => render::logs::blocks(&report, is_one, &view, out)?,

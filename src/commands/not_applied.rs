@@ -34,7 +34,7 @@ pub(super) fn not_shown(failure: Failure) -> Failure {
 /// Builds the error for a server that did not respond before anything was sent.
 pub(super) fn not_read(time_limit: Option<Duration>) -> CommandError {
     let message = format!("the API server has not answered{}; nothing was changed", within(time_limit));
-    CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
+    CommandError::new(message).exit(Exit::TimedOut)
 }
 
 fn within(time_limit: Option<Duration>) -> String {
@@ -50,15 +50,14 @@ pub(super) fn not_answered(time_limit: Duration) -> CommandError {
 pub(super) fn not_processed(time_limit: Duration) -> CommandError {
     let message =
         format!("the API server was too busy to process the change{}; it was not applied", within(Some(time_limit)));
-    CommandError { exit: Exit::TimedOut, ..CommandError::new(message) }
+    CommandError::new(message).exit(Exit::TimedOut)
 }
 
 /// Builds the error for a controller that did not act in time.
 pub(super) fn not_observed(controller: Controller, time_limit: Option<Duration>) -> CommandError {
     let within = within(time_limit);
     let message = format!("the change was applied, but the controller has not acted on it{within}");
-    let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-    error.hint(controller.check())
+    CommandError::new(message).exit(Exit::NotObserved).hint(controller.check())
 }
 
 /// Why a change was not applied.
@@ -77,8 +76,9 @@ pub(super) fn not_dry(name: &DaemonSetName) -> CommandError {
     let title = name.title();
     let message =
         format!("the dry run of {title} was carried out: the API server, or a proxy before it, ignores dryRun");
-    let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-    error.hint(Fix::new("to see what it is now", name.command("status")))
+    CommandError::new(message)
+        .exit(Exit::OutcomeUnknown)
+        .hint(Fix::new("to see what it is now", name.command("status")))
 }
 
 /// Returns the changed object, or the error for a change that was not applied or whose outcome is unknown.
@@ -91,7 +91,7 @@ pub(super) fn applied_or_not(
     let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), kept: None, error };
     let unknown = |error: CommandError, hint: Fix| {
         let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
-        NotApplied { stage: ChangeStage::Unknown, ..refused(CommandError { exit, ..error }.hint(hint)) }
+        NotApplied { stage: ChangeStage::Unknown, ..refused(error.exit(exit).hint(hint)) }
     };
     let kept = match &application {
         Application::Kept(kept, object) => DaemonSet::from_object(object.clone()).ok().map(|now| (*kept, now)),
@@ -122,30 +122,28 @@ pub(super) fn applied_or_not(
             let message = format!("{title} was deleted and recreated after it was read; the new one was not changed");
             refused(CommandError::new(message).hint("review the new DaemonSet before you change it"))
         }
-        Application::Kept(Kept::All, _) => {
-            let message = format!("this change of {title} was not applied: an admission webhook or a policy drops it");
-            refused(CommandError::new(message).hint(who_keeps()))
-        }
-        Application::Kept(Kept::Template, _) => {
-            let message = format!(
-                "the template of {title} stays as it was: an admission webhook, a policy or another controller put it back at \
-                 once"
-            );
-            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
-        }
-        Application::Kept(Kept::Strategy, object) => {
-            let strategy = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
-            let message = format!(
-                "the update strategy of {title} stays {strategy:?}: an admission webhook, a policy or another controller put it \
-                 back at once"
-            );
-            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
-        }
-        Application::Kept(Kept::Annotation(key), _) => {
-            let message = format!(
-                "annotation {key} of {title} is not as it was sent: an admission webhook or a policy drops or changes it"
-            );
-            NotApplied { stage: ChangeStage::Applied, ..refused(CommandError::new(message).hint(who_keeps())) }
+        Application::Kept(kept, object) => {
+            let message = match kept {
+                Kept::All => {
+                    format!("this change of {title} was not applied: an admission webhook or a policy drops it")
+                }
+                Kept::Template => format!(
+                    "the template of {title} stays as it was: an admission webhook, a policy or another controller put it back at \
+                     once"
+                ),
+                Kept::Strategy => {
+                    let type_ = object.pointer("/spec/updateStrategy/type").and_then(Value::as_str).unwrap_or_default();
+                    format!(
+                        "the update strategy of {title} stays {type_:?}: an admission webhook, a policy or another controller put it \
+                         back at once"
+                    )
+                }
+                Kept::Annotation(key) => format!(
+                    "annotation {key} of {title} is not as it was sent: an admission webhook or a policy drops or changes it"
+                ),
+            };
+            let stage = if kept == Kept::All { ChangeStage::Refused } else { ChangeStage::Applied };
+            NotApplied { stage, ..refused(CommandError::new(message).hint(who_keeps())) }
         }
         Application::NotDry => NotApplied { stage: ChangeStage::Unknown, ..refused(not_dry(name)) },
         Application::Unknown(error) => unknown(error, repeat.after("it is not known whether the change was applied")),

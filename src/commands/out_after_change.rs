@@ -23,7 +23,7 @@ impl<'a> OutAfterChange<'a> {
             (exit, Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
                 let exit = if exit == Exit::Success { Exit::NotObserved } else { exit };
                 let error = CommandError::new(format!("{done}, and the output cannot be written")).because(error);
-                Err(CommandError { exit, ..error }.into())
+                Err(error.exit(exit).into())
             }
             (exit, _) => Ok(exit),
         }

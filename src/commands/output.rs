@@ -28,7 +28,7 @@ pub enum Output {
 
 impl Output {
     /// Whether the report is printed as data, which is never truncated.
-    pub fn is_data(&self) -> bool {
+    pub fn is_data(self) -> bool {
         matches!(self, Output::Json | Output::Yaml)
     }
 }
@@ -42,23 +42,23 @@ pub(super) fn formats<T: ValueEnum + Send + Sync + 'static>(
 
 /// Prints a report as data or names if requested, or else as the text that is written on a page.
 pub(super) fn print<R: Report>(
-    output: Option<&Output>,
+    output: Option<Output>,
     report: &mut R,
     view: &View,
     out: &mut dyn Write,
     write: impl FnOnce(&R, &mut Page<'_>),
 ) -> Result<(), Failure> {
-    if output == Some(&Output::Name) {
+    if output == Some(Output::Name) {
         report.names().iter().try_for_each(|name| writeln!(out, "{}", sanitize(name)))?;
     } else if !print_data(output, report, view, out)? {
-        out.write_all(view.text(|page| write(report, page)).as_bytes())?;
+        view.write(out, |page| write(report, page))?;
     }
     Ok(())
 }
 
 /// Prints a report as data, if requested, and returns whether it did.
 pub fn print_data(
-    output: Option<&Output>,
+    output: Option<Output>,
     report: &mut impl Report,
     view: &View,
     out: &mut dyn Write,
@@ -67,7 +67,7 @@ pub fn print_data(
 }
 
 /// Prints a value that is not a report as data, if requested, and returns whether it did.
-pub fn print_value(output: Option<&Output>, value: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
+pub fn print_value(output: Option<Output>, value: &impl Serialize, out: &mut dyn Write) -> Result<bool, Failure> {
     match output {
         Some(Output::Json) => json::indented(value, out)?,
         Some(Output::Yaml) => yaml::write(value, out)?,

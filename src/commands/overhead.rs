@@ -113,8 +113,9 @@ impl RunCommand for OverheadArgs {
         let snapshot = session.read_with_pods(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
         if described.is_none() && !Index::new(&snapshot).knows_some_nodes() {
-            let error = CommandError::new("what the nodes run is not known: they could not be read");
-            return Err(CommandError { exit: Exit::Partial, ..error }.into());
+            return Err(CommandError::new("what the nodes run is not known: they could not be read")
+                .exit(Exit::Partial)
+                .into());
         }
         let existing = |name: &str| -> Result<&Node, CommandError> {
             let found = snapshot.nodes.iter().find(|node| node.metadata.name == name);
@@ -136,7 +137,7 @@ impl RunCommand for OverheadArgs {
             }),
         };
         let mut report = overhead(&snapshot, &of, pod.as_ref());
-        if report.daemon_sets_total == 0 && !output.as_ref().is_some_and(Output::is_data) {
+        if report.daemon_sets_total == 0 && !output.is_some_and(Output::is_data) {
             session.say_none_found(io)?;
         }
         if !session.selector.is_empty() || session.namespace.is_some() {
@@ -150,7 +151,7 @@ impl RunCommand for OverheadArgs {
             );
             warn(vec![text], io)?;
         }
-        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+        output::print(output, &mut report, &session.view_for(output), out, |report, page| {
             render::overhead::overhead(report, output == Some(Output::Wide), page);
         })?;
         if exit_code { Ok(gate::preview(passes(&report), &report.incomplete)?) } else { Ok(Exit::Success) }

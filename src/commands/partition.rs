@@ -105,14 +105,15 @@ impl Passed {
         match failure {
             Failure::Error(error) if !self.is_lost.get() => {
                 // The next stage alone has changed nothing.
-                let done =
-                    error.is_unchanged.then(|| format!("the stages before have updated {}", nodes(self.updated)));
+                let done = error
+                    .is_unchanged
+                    .then(|| format!("the stages before have updated {}", count(self.updated, "node")));
                 let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
                 let exit = if is_error { Exit::NotObserved } else { error.exit };
                 let says_how = error.hints.iter().any(|hint| hint.command.is_some());
                 let again = self.again.clone().filter(|_| !says_how).map(|again| Fix::new("to continue", again));
                 let error = CommandError { exit, is_unchanged: false, ..error };
-                done.into_iter().map(Fix::from).chain(again).fold(error, CommandError::hint).into()
+                error.hints(done).hints(again).into()
             }
             failure => failure,
         }
@@ -248,19 +249,7 @@ impl Order<'_> {
         io: &mut Io<'_>,
         out: &mut dyn Write,
     ) -> Result<(Exit, Option<Passed>), Failure> {
-        let Order {
-            named,
-            dry_run,
-            yes,
-            progress,
-            is_text,
-            ref doubts,
-            patience,
-            if_generation,
-            earlier,
-            fleet,
-            session,
-        } = *self;
+        let Order { named, dry_run, is_text, earlier, session, .. } = *self;
         let view = &session.view;
         let mut snapshot = match (read, earlier) {
             (Some(snapshot), _) => snapshot,
@@ -303,7 +292,7 @@ impl Order<'_> {
             let exit = if dry_run { Exit::Success } else { Exit::No };
             return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
         }
-        if let Some(generation) = if_generation.filter(|_| earlier.is_none()) {
+        if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
             check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request.template)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
@@ -351,7 +340,7 @@ impl Order<'_> {
         let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
         report.incomplete.extend((!dry_run && is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
         let PlannedStage { plan, stage, later, mut report } = planned;
-        report.warnings.splice(0..0, doubts.iter().cloned());
+        report.warnings.splice(0..0, self.doubts.iter().cloned());
         let daemon_set = only_one(&snapshot, &named.name)?;
         let new_pods = |nodes: &[String]| {
             let index = Index::new(&snapshot);
@@ -372,20 +361,17 @@ impl Order<'_> {
         let show = |out: &mut dyn Write, io: &mut Io<'_>| -> Result<(), Failure> {
             if is_text {
                 let plan = if earlier.is_some() { render::partition::next_stage } else { render::partition::plan };
-                write!(out, "{}", view.text(|page| plan(&report, page)))?;
+                view.write(out, |page| plan(&report, page))?;
                 out.flush()?;
             }
-            Ok(write!(
-                io.err,
-                "{}",
-                view.text(|page| render::change::warnings(&report.warnings, &report.incomplete, page))
-            )?)
+            let PartitionReport { warnings, incomplete, .. } = &report;
+            Ok(view.write(io.err, |page| render::change::warnings(warnings, incomplete, page))?)
         };
         show(out, io).map_err(not_shown)?;
         if dry_run {
             match is_text {
                 true if plan.step.is_none() => {}
-                true => write!(out, "{}", view.text(|page| render::partition::dry_run(&report, page)))?,
+                true => view.write(out, |page| render::partition::dry_run(&report, page))?,
                 false => output::print_json(&mut report, view, out)?,
             }
             return Ok((Exit::Success, None));
@@ -396,7 +382,7 @@ impl Order<'_> {
             }
             return Ok((Exit::Success, None));
         }
-        if !yes {
+        if !self.yes {
             confirm(risks_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
         }
         if !is_advanced && !stage.nodes.is_empty() {
@@ -404,7 +390,7 @@ impl Order<'_> {
             let may = self.check_permission(&report.daemon_set.namespace, request.evict, io);
             interrupt.unless_requested(may).await.ok_or_else(interrupted)??;
         }
-        let display = if is_text { progress.display(None, session, io)? } else { Display::None };
+        let display = if is_text { self.progress.display(None, session, io)? } else { Display::None };
         let progress = StageProgress::new(display);
         let plan_for = |stored: &Template| make_plan(&snapshot, Some(stored)).map(|(planned, _)| planned);
         let live = session.source.live()?;
@@ -414,7 +400,7 @@ impl Order<'_> {
         }
         let mut run = Run {
             request,
-            fleet,
+            fleet: self.fleet,
             session,
             live,
             view,
@@ -428,7 +414,7 @@ impl Order<'_> {
             // A proxy may have written the dates of the answers.
             clock: RunClock::starting_at(session.now(io).min((io.clock)())),
             ready_times: ReadyTimes::default(),
-            patience,
+            patience: self.patience,
             plan_for: &plan_for,
             written: None,
             is_lost: false,
@@ -446,7 +432,7 @@ impl Order<'_> {
             run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
         if is_text {
-            write!(out, "{}", view.text(|page| render::partition::outcome(&run.report, page)))?;
+            view.write(&mut out, |page| render::partition::outcome(&run.report, page))?;
         } else {
             run.report.outcome.server_warnings = session.server_warnings();
             output::print_json(&mut run.report, view, &mut out)?;
@@ -454,7 +440,7 @@ impl Order<'_> {
         out.flush()?;
         if out.failure.is_some() {
             // What was done must not go unnoticed.
-            write!(io.err, "{}", view.text(|page| render::partition::summary(&run.report, page)))?;
+            view.write(io.err, |page| render::partition::summary(&run.report, page))?;
         }
         io.interrupt.changes_are_reported();
         if let Some(earlier) = earlier {
@@ -521,7 +507,7 @@ impl Order<'_> {
             };
             if left.is_zero() {
                 let exit = if is_deleted(&why) { why.exit } else { Exit::NotObserved };
-                return Err(CommandError { exit, ..why }.into());
+                return Err(why.exit(exit).into());
             }
             if pause == PAUSE {
                 writeln!(io.err, "waiting: {}", self.session.view.show(&why.message))?;
@@ -546,19 +532,21 @@ impl Order<'_> {
         let name = &name_of(daemon_set);
         // Somebody else may have changed it since, for example while the command of --verify ran.
         if let Some(loss) = loss(daemon_set, stage) {
-            let error = refusal::lost(name, loss, None, None);
-            return Err(CommandError { exit: Exit::No, ..error }.hint("the stage is not rolled back").into());
+            let error = refusal::lost(name, loss, None, None).exit(Exit::No);
+            return Err(error.hint("the stage is not rolled back").into());
         }
         let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
         if !unread.is_empty() {
             let message = "the stage is not rolled back: which revision works cannot be told";
-            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-            return Err(unread.into_iter().fold(error, |error, gap| error.hint(gap.message)).hint(choose(name)).into());
+            return Err(CommandError::new(message)
+                .exit(Exit::NotObserved)
+                .hints(unread.into_iter().map(|gap| gap.message))
+                .hint(choose(name))
+                .into());
         }
         if let Some(down) = controller_down_warning(&Situation::new(&Index::new(&snapshot), daemon_set), failures) {
             let message = format!("the stage is not rolled back: {}", down.message);
-            let error = CommandError { exit: Exit::NotObserved, ..CommandError::new(message) };
-            return Err(down.fix.into_iter().fold(error, CommandError::hint).into());
+            return Err(CommandError::new(message).exit(Exit::NotObserved).hints(down.fix).into());
         }
         let revisions = Revisions::of(daemon_set, &snapshot);
         let worked = revisions.others().find(|(revision, _)| Some(revision.number()) == worked);
@@ -571,7 +559,7 @@ impl Order<'_> {
         };
         let number = number.map_err(|why| {
             let message = format!("the stage is not rolled back: {why}");
-            CommandError { exit: Exit::No, ..CommandError::new(message) }.hint(choose(name))
+            CommandError::new(message).exit(Exit::No).hint(choose(name))
         })?;
         writeln!(io.err, "rolling the updated nodes back to revision {number}")?;
         self.take_back(way_back(request, number, daemon_set), snapshot, io, out).await
@@ -606,7 +594,7 @@ fn not_begun(failure: Failure) -> Failure {
         Failure::Error(error)
             if error.exit == Exit::Error && of_server(&error).is_some_and(ClusterError::is_transient) =>
         {
-            CommandError { exit: Exit::TimedOut, ..error }.into()
+            error.exit(Exit::TimedOut).into()
         }
         failure => failure,
     }
@@ -628,7 +616,7 @@ fn check_generation(
         "{} has changed (generation {present}, expected {generation}); the rollout was not begun",
         name.title()
     );
-    let error = CommandError { exit: Exit::No, ..CommandError::new(message) }.unchanged();
+    let error = CommandError::new(message).exit(Exit::No).unchanged();
     Err(error.hint(Fix::new("to see what has changed", name.command("history"))))
 }
 
@@ -656,10 +644,6 @@ fn way_back(request: &StageRequest, number: i64, daemon_set: &DaemonSet) -> Stag
     undo.gates.progress_deadline = request.gates.progress_deadline;
     let StageRequest { delete_surge_pods, max_unavailable, evict, .. } = *request;
     StageRequest { delete_surge_pods, max_unavailable, evict, ..undo }
-}
-
-fn nodes(number: i64) -> String {
-    count(usize::try_from(number).unwrap_or(0), "node")
 }
 
 /// Returns the stages that follow one that is complete.

@@ -76,8 +76,7 @@ impl<'a> Run<'a> {
             if !changes.is_empty() {
                 self.progress.clear(io)?;
                 let title = self.report.daemon_set.title();
-                let text = self.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
-                write!(io.err, "{text}")?;
+                self.view.write(io.err, |page| render::change::concurrent_edit(&title, &changes, page))?;
             }
             Err(error.into())
         })
@@ -178,8 +177,7 @@ impl<'a> Run<'a> {
             Application::NotSeen(error) => {
                 let unseen = "it is not known whether pod";
                 let unseen = format!("{unseen} {} on {node} was deleted; it was not when it was read again", pod.name);
-                let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
-                Replaced::Unanswered(error.hint(unseen))
+                Replaced::Unanswered(error.exit(Exit::OutcomeUnknown).hint(unseen))
             }
             Application::Refused(_) | Application::Recreated | Application::Kept(..) | Application::NotDry => {
                 Replaced::Later(None)
@@ -189,7 +187,7 @@ impl<'a> Run<'a> {
                 let is_read = !is_interrupted && matches!(self.read_again(watch, io).await, Ok(None));
                 let unknown = format!("it is not known whether pod {} on {node} was deleted", pod.name);
                 let exit = if is_interrupted { Exit::Interrupted } else { Exit::OutcomeUnknown };
-                let error = if io.interrupt.is_requested() { interrupted() } else { CommandError { exit, ..error } };
+                let error = if io.interrupt.is_requested() { interrupted() } else { error.exit(exit) };
                 match is_read {
                     true if self.is_gone(pod, watch) => Replaced::Yes,
                     // The next deletion is for what is there then.
@@ -300,8 +298,10 @@ impl<'a> Run<'a> {
         // If that is interrupted, the restored strategy was confirmed.
         if interrupt.unless_requested(self.is_still_held(restored.as_ref())).await == Some(true) {
             let message = "the API server confirmed that the update strategy was restored, but it is still suspended";
-            let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-            return Err(error.hint(self.repeat().after(&before)).into());
+            return Err(CommandError::new(message)
+                .exit(Exit::OutcomeUnknown)
+                .hint(self.repeat().after(&before))
+                .into());
         }
         Ok(())
     }

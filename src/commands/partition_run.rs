@@ -179,8 +179,7 @@ impl<'a> Run<'a> {
                 if has_begun && !self.is_lost && matches!(error.exit, Exit::Error | Exit::TimedOut) =>
             {
                 let says_how = error.hints.iter().any(|hint| hint.command.is_some());
-                let error = CommandError { exit: Exit::NotObserved, ..error };
-                if says_how { error } else { error.hint(self.repeat()) }.into()
+                error.exit(Exit::NotObserved).hints((!says_how).then(|| self.repeat())).into()
             }
             failure => failure,
         }
@@ -200,8 +199,7 @@ impl<'a> Run<'a> {
             Loss::AnnotationsRemoved { is_held: false } => Some(set::command(name, fields)),
             _ => None,
         };
-        let restore = restore.map(|restore| Fix::new("to let the controller update all nodes", restore));
-        restore.into_iter().fold(error, CommandError::hint).into()
+        error.hints(restore.map(|restore| Fix::new("to let the controller update all nodes", restore))).into()
     }
 
     /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
@@ -268,12 +266,11 @@ impl<'a> Run<'a> {
         };
         self.stage = stage;
         self.report = PartitionReport { outcome: self.report.outcome.clone(), ..report };
-        let text = self.view.text(|page| {
+        Ok(self.view.write(io.err, |page| {
             page.paragraph("the template differs from the one that was shown; the new plan:", |text| text);
             render::partition::plan(&self.report, page);
             render::change::warnings(&self.report.warnings, &self.report.incomplete, page);
-        });
-        Ok(write!(io.err, "{text}")?)
+        })?)
     }
 
     /// Watches, and waits until the controller has observed the change.
@@ -338,7 +335,7 @@ impl<'a> Run<'a> {
             if self.is_late_again(watch, &mut doubt, io).await? {
                 let stale = || CommandError::new(format!("the change was applied, but {}", older().message));
                 let error = match is_older {
-                    true => CommandError { exit: Exit::NotObserved, ..stale() },
+                    true => stale().exit(Exit::NotObserved),
                     false if self.lacks_what_status_counts(watch.last_snapshot()) => short(),
                     false => not_observed(Controller::of(self.before), None),
                 };
@@ -796,7 +793,7 @@ impl<'a> Run<'a> {
 
 /// Builds the error for lists that stay shorter than the status.
 fn short() -> CommandError {
-    CommandError { exit: Exit::NotObserved, ..CommandError::new("fewer objects were listed than the status counts") }
+    CommandError::new("fewer objects were listed than the status counts").exit(Exit::NotObserved)
 }
 
 /// Waits until a watch has nothing new for a moment.

@@ -59,16 +59,17 @@ pub(super) struct PendingChange<'a> {
 impl PendingChange<'_> {
     /// Shows the changes and the warnings.
     pub(super) fn show(&self, io: &mut Io<'_>, out: &mut dyn Write) -> Result<(), Failure> {
-        let view = self.session.view;
         if self.settings.output.is_none() {
-            write!(out, "{}", view.text(|page| render::change::plan(&self.report, page)))?;
+            self.session.view.write(out, |page| render::change::plan(&self.report, page))?;
             out.flush()?;
         }
-        Ok(write!(
-            io.err,
-            "{}",
-            view.text(|page| render::change::warnings(&self.report.warnings, &self.report.incomplete, page))
-        )?)
+        self.warn(io)
+    }
+
+    /// Shows the warnings, and what could not be read.
+    pub(super) fn warn(&self, io: &mut Io<'_>) -> Result<(), Failure> {
+        let ChangePlan { warnings, incomplete, .. } = &self.report;
+        Ok(self.session.view.write(io.err, |page| render::change::warnings(warnings, incomplete, page))?)
     }
 
     /// Tries out a change, and warns if the server would do more than was shown: a webhook may rewrite the template in every write. Fails
@@ -167,7 +168,7 @@ impl PendingChange<'_> {
     /// Records the outcome of a change that was not applied, and prints it as data if requested.
     fn not_applied(&mut self, stage: ChangeStage, error: CommandError, out: &mut dyn Write) -> Failure {
         self.report.outcome.stage = stage;
-        if self.settings.output.as_ref().is_some_and(Output::is_data) {
+        if self.settings.output.is_some_and(Output::is_data) {
             // The error is more important than a failure to print the plan.
             let _ = self.print("", None, out).is_ok_and(|()| out.flush().is_ok());
         }
@@ -195,9 +196,7 @@ impl PendingChange<'_> {
             Err(not_applied) => *not_applied,
         };
         let error = match (kept, self.report.kind) {
-            (Some((Kept::All, now)), _) if !is_dry_run => {
-                self.noted_pace(&now.object).into_iter().fold(error, CommandError::hint)
-            }
+            (Some((Kept::All, now)), _) if !is_dry_run => error.hints(self.noted_pace(&now.object)),
             (Some((Kept::Strategy | Kept::Annotation(_), _)), _) if is_dry_run => {
                 stage = ChangeStage::Refused;
                 error.hint("nothing was changed: this was a dry run")
@@ -211,8 +210,7 @@ impl PendingChange<'_> {
         };
         if !changes.is_empty() {
             let title = name.title();
-            let text = self.session.view.text(|page| render::change::concurrent_edit(&title, &changes, page));
-            write!(io.err, "{text}")?;
+            self.session.view.write(io.err, |page| render::change::concurrent_edit(&title, &changes, page))?;
         }
         self.report.outcome.changed_by_others = changes;
         Err(self.not_applied(stage, error, out))
@@ -299,10 +297,10 @@ impl PendingChange<'_> {
         }
         let mut report = ChangePlan { object, ..self.report.clone() };
         report.outcome.server_warnings = self.session.server_warnings();
-        match &self.settings.output {
+        match self.settings.output {
             None => write!(out, "{text}")?,
             Some(Output::Name) => writeln!(out, "{}", sanitize(&report.daemon_set.full()))?,
-            output => drop(output::print_data(output.as_ref(), &mut report, &self.session.view, out)?),
+            output => drop(output::print_data(output, &mut report, &self.session.view, out)?),
         }
         Ok(())
     }
@@ -331,7 +329,7 @@ impl PendingChange<'_> {
             }
             self.print_result(object, out)?;
             if self.settings.output.is_none() {
-                write!(out, "{}", self.session.view.text(|page| render::change::revert(&self.report, page)))?;
+                self.session.view.write(out, |page| render::change::revert(&self.report, page))?;
             }
             out.flush()?;
             return Ok(Exit::Success);
@@ -364,12 +362,11 @@ impl PendingChange<'_> {
             }),
         };
         if is_text && error.is_none() {
-            let settings = &self.settings;
-            let outcome = self.session.view.text(|page| render::change::outcome(&self.report, settings.watch, page));
-            write!(out, "{outcome}")?;
+            let is_watched = self.settings.watch;
+            self.session.view.write(out, |page| render::change::outcome(&self.report, is_watched, page))?;
         } else if is_text {
             writeln!(out)?;
-            write!(out, "{}", self.session.view.text(|page| render::change::revert(&self.report, page)))?;
+            self.session.view.write(out, |page| render::change::revert(&self.report, page))?;
         } else {
             self.print_result(object, out)?;
         }
@@ -392,8 +389,7 @@ impl PendingChange<'_> {
             let message = format!(
                 "the API server confirmed the change, but the DaemonSet no longer has it: {by} has overwritten it"
             );
-            let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-            return error.hint(self.repeat());
+            return CommandError::new(message).exit(Exit::OutcomeUnknown).hint(self.repeat());
         }
         let title = self.report.daemon_set.title();
         let message = format!("the rollout of {title} is not paused: {by} has put the update strategy back");
@@ -435,8 +431,8 @@ impl PendingChange<'_> {
             }
             false => return None,
         };
-        let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-        Some(error.hint(self.repeat().after("it is not known whether the change was applied")))
+        let repeat = self.repeat().after("it is not known whether the change was applied");
+        Some(CommandError::new(message).exit(Exit::OutcomeUnknown).hint(repeat))
     }
 
     /// Waits until the controller has observed the change; returns `None` on timeout. If a pause was reverted, the
@@ -475,7 +471,7 @@ impl PendingChange<'_> {
                 }
                 (Some((ChangeOutcome { stage: ChangeStage::Applied, .. }, _)), None) => {
                     let message = "the DaemonSet was deleted and created again";
-                    Err(CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) }.hint(self.repeat()))
+                    Err(CommandError::new(message).exit(Exit::OutcomeUnknown).hint(self.repeat()))
                 }
                 (outcome, None) => Ok(outcome),
             },

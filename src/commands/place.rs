@@ -136,7 +136,7 @@ pub(super) fn pod_on(
     let what = format!("pod of {}/{} on node {node}", name.namespace, name.name);
     let Some(row) = row.filter(|row| row.state != NodeState::Unknown) else {
         let error = CommandError::new(format!("whether there is a {what} is not known"));
-        return Err(report.incomplete.into_iter().map(|gap| gap.message).fold(error, CommandError::hint));
+        return Err(error.hints(report.incomplete.into_iter().map(|gap| gap.message)));
     };
     Err(match row.reasons.into_iter().next() {
         Some(reason) => CommandError::new(format!("no {what}: {}", reason.message)).hint(reason.fix),

@@ -46,7 +46,7 @@ impl RunCommand for PodArgs {
         let (snapshot, node) = Place::read(place, &session, names, io).await?;
         let (mut report, _) = pod_on(&snapshot, &node, &session)?;
         let output = output.or(Some(Output::Name));
-        output::print(output.as_ref(), &mut report, &session.view, out, |_, _| {})?;
+        output::print(output, &mut report, &session.view, out, |_, _| {})?;
         Ok(Exit::Success)
     }
 }

@@ -165,8 +165,9 @@ impl RunCommand for PreviewArgs {
             return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
         }
         if !Index::new(&snapshot).knows_some_nodes() {
-            let error = CommandError::new("what would change is not known: the nodes could not be read");
-            return Err(CommandError { exit: Exit::Partial, ..error }.into());
+            return Err(CommandError::new("what would change is not known: the nodes could not be read")
+                .exit(Exit::Partial)
+                .into());
         }
         let how = match (server_side || force_conflicts, replace) {
             (true, _) => Some(Apply::ServerSide { force_conflicts }),
@@ -234,7 +235,7 @@ impl RunCommand for PreviewArgs {
             (None, true) => PreviewDetail::Nodes,
             (None, false) => PreviewDetail::Groups,
         };
-        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+        output::print(output, &mut report, &session.view_for(output), out, |report, page| {
             render::preview::preview(report, shown, page);
         })?;
         if !exit_code {

@@ -114,8 +114,9 @@ fn may_not_be_dry(name: &DaemonSetName) -> CommandError {
          it, ignores dryRun",
         name.title()
     );
-    let error = CommandError { exit: Exit::OutcomeUnknown, ..CommandError::new(message) };
-    error.hint(Fix::new("to see what it is now", name.command("status")))
+    CommandError::new(message)
+        .exit(Exit::OutcomeUnknown)
+        .hint(Fix::new("to see what it is now", name.command("status")))
 }
 
 /// Returns whether a DaemonSet has become what a dry run has returned, as far as it can be read again. The resource version does not tell:

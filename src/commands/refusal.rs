@@ -62,8 +62,8 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: im
 /// Builds the error for a change after which more pods would become unavailable, and stay so.
 pub(super) fn worse(warnings: Vec<Warning>) -> CommandError {
     let messages: Vec<String> = warnings.iter().map(|warning| warning.message.replace(['\r', '\n'], " ")).collect();
-    let error = CommandError::new(format!("that would make things worse: {}", messages.join("; ")));
-    warnings.into_iter().filter_map(|warning| warning.fix).fold(error, CommandError::hint)
+    CommandError::new(format!("that would make things worse: {}", messages.join("; ")))
+        .hints(warnings.into_iter().filter_map(|warning| warning.fix))
 }
 
 /// Builds the error for a stage that is not possible as requested.
@@ -74,8 +74,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
         StageRefusal::HeldBy(holder) => held_by(&name, &holder, "stage the rollout there"),
         StageRefusal::SurgePods(pods) => surge_pods(&pods, "to begin at once, add --delete-surge-pods"),
         StageRefusal::Unknown(gaps) => {
-            let error = CommandError::new(format!("not enough is known of {title} to choose nodes"));
-            gaps.into_iter().fold(error, CommandError::hint)
+            CommandError::new(format!("not enough is known of {title} to choose nodes")).hints(gaps)
         }
         StageRefusal::StrategyPutBack => {
             let message = format!(
@@ -117,7 +116,7 @@ pub(super) fn partition(revisions: &Revisions<'_>, request: &StageRequest, refus
                 (&skipped, format!("skipped because of the label {SKIP_LABEL}")),
             ];
             let hints = hints.into_iter().filter(|(nodes, _)| !nodes.is_empty());
-            let error = hints.fold(error, |error, (nodes, why)| error.hint(format!("{why}: {}", some_of(nodes, LINE))));
+            let error = error.hints(hints.map(|(nodes, why)| format!("{why}: {}", some_of(nodes, LINE))));
             match not_ready.is_empty() && skipped.is_empty() {
                 true => error.hint("only nodes that match and have a pod of another revision can be updated"),
                 false => error,
@@ -215,7 +214,7 @@ fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
 /// mistake the suspended one for the original.
 pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
     let name = name_of(before);
-    let error = CommandError { exit: Exit::OutcomeUnknown, ..error };
+    let error = error.exit(Exit::OutcomeUnknown);
     // With any other annotation of the hold, it counts as paused.
     let is_lost = key == ORIGINAL_STRATEGY_ANNOTATION && Hold::of(now).is_none();
     let fields = SpecFields::of(before).different_from(SpecFields::of(now));
@@ -272,8 +271,7 @@ pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, k
     let Some(resumed) = resumed else { return error };
     let fields = SpecFields::of(&resumed).different_from(SpecFields::of(kept));
     // The hold has ended, but the strategy is not restored.
-    let error = CommandError { exit: Exit::OutcomeUnknown, ..error }
-        .hint("the annotations that kept the original strategy were removed");
+    let error = error.exit(Exit::OutcomeUnknown).hint("the annotations that kept the original strategy were removed");
     match fields == SpecFields::default() {
         true => error,
         false => error.hint(Fix::new("to restore it once that is allowed", set::command(&name_of(held), fields))),
@@ -325,11 +323,7 @@ pub(super) fn template_altered(
     });
     let error = CommandError::new(message).hint(continued.after(SUSPENDED));
     let error = match why {
-        Some(why) => why
-            .hints
-            .iter()
-            .cloned()
-            .fold(error.hint(format!("a stage of it is not possible: {why}")), CommandError::hint),
+        Some(why) => error.hint(format!("a stage of it is not possible: {why}")).hints(why.hints),
         None => error,
     };
     error.hint(who_keeps())
@@ -420,7 +414,7 @@ pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, bac
 /// Adds how to stop the controller after the strategy was restored, and how to continue then.
 fn suspend_again(error: CommandError, name: &DaemonSetName, again: Option<Command>) -> CommandError {
     let error = error.hint(Fix::new("to stop it", name.command("pause")));
-    again.into_iter().fold(error, |error, again| error.hint(Fix::new("then, to continue", again)))
+    error.hints(again.map(|again| Fix::new("then, to continue", again)))
 }
 
 fn undo(name: &DaemonSetName, back_to: Option<i64>) -> Command {

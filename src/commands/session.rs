@@ -201,11 +201,11 @@ impl GlobalArgs {
     }
 
     /// Returns the view of standard output for a format: `-o wide` has no limit.
-    pub(super) fn view_for(&self, output: Option<&Output>, io: &Io<'_>) -> View {
+    pub(super) fn view_for(&self, output: Option<Output>, io: &Io<'_>) -> View {
         let view = View::new(io.width(), self.ascii || !io.unicode);
         let colored = is_colored(self.color, io.out_is_terminal, io);
         let view = View { origin: Some(self.origin()), program: io.program, colored, ..view };
-        if output == Some(&Output::Wide) { view.unlimited() } else { view }
+        if output == Some(Output::Wide) { view.unlimited() } else { view }
     }
 
     /// Searches every namespace, unless one was given.
@@ -334,8 +334,8 @@ async fn no_namespace(live: &Live, namespace: &str) -> Option<CommandError> {
 
 impl Session {
     /// Returns the view of standard output for a format: `-o wide` has no limit.
-    pub(super) fn view_for(&self, output: Option<&Output>) -> View {
-        if output == Some(&Output::Wide) { self.view.unlimited() } else { self.view }
+    pub(super) fn view_for(&self, output: Option<Output>) -> View {
+        if output == Some(Output::Wide) { self.view.unlimited() } else { self.view }
     }
 
     /// Returns the version of the server, or nothing for a dump.
@@ -429,7 +429,7 @@ impl Session {
             && let Some(error) = no_namespace(live, namespace).await
         {
             let hints = unknown.hints().into_iter().filter(|_| !elsewhere.is_empty());
-            return Err(hints.fold(error, CommandError::hint).into());
+            return Err(error.hints(hints).into());
         }
         let snapshot = read?;
         self.print_warnings(io)?;

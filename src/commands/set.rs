@@ -125,8 +125,8 @@ impl Verb for SetArgs {
 
 /// Builds the error for a refused request.
 fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
-    let status = name_of(before.daemon_set).command("status");
-    let name = name_of(before.daemon_set).title();
+    let daemon_set = name_of(before.daemon_set);
+    let name = daemon_set.title();
     match refusal {
         SetRefusal::Invalid(problems) => {
             let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -144,8 +144,8 @@ fn refused(before: &Situation<'_>, refusal: SetRefusal) -> CommandError {
         SetRefusal::OnHold => {
             CommandError::new(format!("{name} is paused, and its update strategy is restored when it is resumed"))
                 // Resuming it would let the controller roll out a revision that may fail.
-                .hint(Fix::new("to see how to continue", status))
-                .hint(Fix::new("to restore its update strategy", name_of(before.daemon_set).command("resume")))
+                .hint(Fix::new("to see how to continue", daemon_set.command("status")))
+                .hint(Fix::new("to restore its update strategy", daemon_set.command("resume")))
                 .hint("to change the budget of a single stage, use --max-unavailable of `partition`")
         }
         SetRefusal::SurgePods(pods) => surge_pods(&pods, "to delete the newer pods, add --delete-surge-pods"),

@@ -38,13 +38,13 @@ pub(super) fn refuse(what: &str) -> Failure {
 pub(super) async fn run<R: Report>(
     target: &GlobalArgs,
     (namespace, names): (Option<&str>, &[String]),
-    output: Option<&Output>,
+    output: Option<Output>,
     io: &mut Io<'_>,
     out: &mut dyn io::Write,
     ask: impl AsyncFn(&Session, &mut Io<'_>) -> Result<Answer<R>, Failure>,
     text: impl FnOnce(&ClusterReports<R>, &mut Page<'_>),
 ) -> Result<Exit, Failure> {
-    if output == Some(&Output::Name) {
+    if output == Some(Output::Name) {
         return Err(refuse("-o name"));
     }
     let clusters = target.each(io)?;
@@ -107,13 +107,11 @@ pub(super) async fn run<R: Report>(
     let Some(mut error) = errors.into_iter().reduce(CommandError::and) else { return Ok(worst) };
     error.exit = worst;
     // Many clusters may have the same problem.
-    let mut hints = Vec::new();
-    error.hints.retain(|hint| {
-        !hints.contains(hint) && {
-            hints.push(hint.clone());
-            true
+    for hint in std::mem::take(&mut error.hints) {
+        if !error.hints.contains(&hint) {
+            error.hints.push(hint);
         }
-    });
+    }
     Err(error.into())
 }
 

@@ -119,7 +119,7 @@ impl RunCommand for StatusArgs {
         }
         let accept = accept.resolve(io)?;
         if watch.watch {
-            check_watch(&target, output.as_ref())?;
+            check_watch(&target, output)?;
             watch.check(&accept)?;
         }
         if by.is_some() && !map && !watch.watch {
@@ -132,7 +132,7 @@ impl RunCommand for StatusArgs {
         if target.are_several() {
             let ask = async |session: &Session, io: &mut Io<'_>| rollouts.answer(session, io).await;
             let named = (namespace.as_deref(), rollouts.query.names.as_slice());
-            return several::run(&target, named, output.as_ref(), io, out, ask, render::status::clusters).await;
+            return several::run(&target, named, output, io, out, ask, render::status::clusters).await;
         }
         let session = if filename.is_empty() {
             target.open(namespace, &rollouts.query.names, io).await?
@@ -146,7 +146,7 @@ impl RunCommand for StatusArgs {
             return status_watch::run(watch, rollouts, output, &session, io, out).await;
         }
         let Answer { mut report, exit } = rollouts.answer(&session, io).await?;
-        output::print(output.as_ref(), &mut report, &session.view_for(output.as_ref()), out, |report, page| {
+        output::print(output, &mut report, &session.view_for(output), out, |report, page| {
             render::status::status(report, is_named, page);
             let maps = report.daemon_sets.iter().map(|one| (&*one.namespace, &*one.name, one.map.as_ref()));
             render::node_map::maps(maps, page);
@@ -294,5 +294,5 @@ pub(super) fn partial(report: &RolloutStatusReport) -> CommandError {
     let error = gate::unknown("the answer is partial: whether every rollout is complete is not known", gaps);
     let lacking = report.daemon_sets.iter().filter_map(|one| Some((one, one.lacks.as_ref()?)));
     let hints = lacking.map(|(one, lacks)| sanitize(&format!("{}/{}: {lacks}", one.namespace, one.name)));
-    hints.fold(error, CommandError::hint)
+    error.hints(hints)
 }

@@ -189,8 +189,8 @@ pub(super) async fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Rollouts { query, to_revision, map, accept, templates } = rollouts;
-    let view = session.view_for(output.as_ref());
-    let mut display = settings.progress.display(output.as_ref(), session, io)?;
+    let view = session.view_for(output);
+    let mut display = settings.progress.display(output, session, io)?;
     // 0 means no limit, as in kubectl.
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -306,7 +306,7 @@ pub(super) async fn run(
             // The reader of the stream trusts it.
             _ if is_complete && !is_over => {}
             Display::Lines => {
-                write!(out, "{}", view.text(|page| lines.update(&report, page)))?;
+                view.write(out, |page| lines.update(&report, page))?;
                 out.flush()?;
             }
             Display::Json => {
@@ -409,7 +409,7 @@ pub(super) async fn run(
     }
     if output != Some(Output::Json) {
         add_to_failing(&mut report, watch.last_snapshot());
-        let text = view.text(|page| {
+        view.write(out, |page| {
             match (&end, report.daemon_sets.as_slice()) {
                 // The last lines were the answer.
                 (End::Done, _) if matches!(display, Display::Lines) => {}
@@ -424,8 +424,7 @@ pub(super) async fn run(
             for rollout in &report.daemon_sets {
                 follow_summary::summary(&events.summary(rollout), page);
             }
-        });
-        out.write_all(text.as_bytes())?;
+        })?;
     } else if matches!(display, Display::None) {
         output::print_json_line(&mut report, &view, out)?;
     }
@@ -441,7 +440,7 @@ fn exit(end: End, report: &RolloutStatusReport) -> Result<Exit, Failure> {
         End::Blocked => Ok(Exit::No),
         End::Unconfirmed => {
             let error = timed_out("that every rollout is done could not be confirmed");
-            Err(CommandError { exit: Exit::Partial, ..error }.hint(afterwards(report)).into())
+            Err(error.exit(Exit::Partial).hint(afterwards(report)).into())
         }
         End::TimedOut => Err(timed_out("not every rollout is done").hint(afterwards(report)).into()),
         End::Interrupted => Err(interrupted().hint(afterwards(report)).into()),
@@ -478,7 +477,7 @@ pub(super) async fn in_time<T>(deadline: Option<Instant>, reading: impl Future<O
 }
 
 pub(super) fn timed_out(why: &str) -> CommandError {
-    CommandError { exit: Exit::TimedOut, ..CommandError::new(format!("timed out: {why}")) }
+    CommandError::new(format!("timed out: {why}")).exit(Exit::TimedOut)
 }
 
 /// Returns what happens to the rollouts after the watch ends: paused or blocked ones do not continue.

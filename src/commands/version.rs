@@ -71,7 +71,7 @@ impl RunCommand for VersionArgs {
             kubernetes_rules: KUBERNETES.to_owned(),
             server_version,
         };
-        if !output::print_value(output.as_ref(), &version, out)? {
+        if !output::print_value(output, &version, out)? {
             let Version { client_version, git_commit, kubernetes_rules, server_version } = version;
             writeln!(out, "Client Version: {client_version}")?;
             if let Some(commit) = git_commit {

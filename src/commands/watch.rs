@@ -65,11 +65,11 @@ impl ProgressStyle {
     /// Chooses the display. Fails if a requested screen cannot be drawn.
     pub(super) fn display(
         self,
-        output: Option<&Output>,
+        output: Option<Output>,
         session: &Session,
         io: &Io<'_>,
     ) -> Result<Display, CommandError> {
-        let is_json = output == Some(&Output::Json);
+        let is_json = output == Some(Output::Json);
         let is_terminal = io.err_is_terminal && io.variable("TERM") != Some("dumb");
         let size = size_of(io.terminal_size).filter(|_| is_terminal);
         let screen = |size| {
@@ -213,25 +213,17 @@ pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), 
         Flavor::Apps => Kind::DaemonSets,
         Flavor::Advanced => Kind::AdvancedDaemonSets,
     };
-    let gap = snapshot.gaps.iter().find(|gap| gap.kind == kind);
-    match gap.map(|gap| &gap.cause) {
+    match snapshot.gaps.iter().find(|gap| gap.kind == kind).map(|gap| &gap.cause) {
         Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
             Err(CommandError::new("DaemonSets cannot be followed")
                 .hint(format!("this needs the permission to {permission}")))
         }
-        Some(
-            GapCause::Failed(_)
-            | GapCause::NotInDump
-            | GapCause::NoneReturned
-            | GapCause::LessThanStatus { .. }
-            | GapCause::Unreadable { .. },
-        )
-        | None => Ok(()),
+        _ => Ok(()),
     }
 }
 
 /// Checks that there is one source, which can be followed, and that the output can be printed as it changes.
-pub(super) fn check_watch(target: &GlobalArgs, output: Option<&Output>) -> Result<(), Failure> {
+pub(super) fn check_watch(target: &GlobalArgs, output: Option<Output>) -> Result<(), Failure> {
     if target.are_several() {
         return Err(several::refuse("--watch"));
     }

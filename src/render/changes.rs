@@ -156,10 +156,7 @@ fn owned(pieces: &[word_diff::Piece<'_>]) -> Vec<(bool, String)> {
 
 /// Writes the differing lines, with a hunk header if lines before them are omitted.
 fn write_difference(from: &Block, to: &Block, page: &mut Page<'_>) {
-    let lines = |block: &Block| block.lines.clone();
-    let (from, to) = (lines(from), lines(to));
-    let (from, to): (Vec<&str>, Vec<&str>) =
-        (from.iter().map(String::as_str).collect(), to.iter().map(String::as_str).collect());
+    let [from, to] = [from, to].map(|block| block.lines.iter().map(String::as_str).collect::<Vec<&str>>());
     for hunk in hunks(&from, &to, CONTEXT) {
         if hunk.start > 0 {
             writeln!(page, "{GAP}{}", style::context(hunk.place));

@@ -28,14 +28,13 @@ pub fn blocks(report: &LogsReport, is_one: bool, view: &View, out: &mut dyn Writ
             };
             let before = of + &on;
             let names = some_of(nodes, view.names_room(columns(&before)));
-            let heading = view.text(|page| writeln!(page, "{}", style::summary(format!("{before}{names}"))));
-            out.write_all(heading.as_bytes())?;
+            view.write(out, |page| writeln!(page, "{}", style::summary(format!("{before}{names}"))))?;
         }
         let others = daemon_sets.get(NAMED..).unwrap_or_default();
         if !others.is_empty() {
             let nodes: BTreeSet<&String> = others.iter().flat_map(|one| &one.nodes).collect();
             let more = format!("and {} more on {}", count(others.len(), "DaemonSet"), count(nodes.len(), "node"));
-            out.write_all(view.text(|page| writeln!(page, "{}", style::summary(more))).as_bytes())?;
+            view.write(out, |page| writeln!(page, "{}", style::summary(more)))?;
         }
         for text in lines {
             writeln!(out, "    {}", line(text, view))?;

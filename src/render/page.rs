@@ -1,6 +1,7 @@
 //! A page of text, which is laid out for a view and written in one go.
 
-use std::fmt::{self, Write};
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
 
 use anstream::adapter::strip_str;
 
@@ -23,6 +24,11 @@ impl View {
         let mut page = Page { view: self, text: String::new() };
         write(&mut page);
         if self.colored { page.text } else { strip_str(&page.text).to_string() }
+    }
+
+    /// Writes the page of a renderer to a stream.
+    pub(crate) fn write(&self, out: &mut dyn Write, write: impl FnOnce(&mut Page<'_>)) -> io::Result<()> {
+        out.write_all(self.text(write).as_bytes())
     }
 }
 

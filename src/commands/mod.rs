@@ -171,12 +171,7 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
     let attempt = |arguments: &[OsString]| {
         let command = help::command(program, words::subcommand(arguments).as_deref());
         let parsed = command.try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
-        parsed.map_err(|error| {
-            let told = words::unknown_flag(&error, arguments, program);
-            told.or_else(|| words::missing_name(&error, arguments, program))
-                .or_else(|| words::extra_word(&error, arguments, program))
-                .unwrap_or(error)
-        })
+        parsed.map_err(|error| words::explain(&error, arguments, program).unwrap_or(error))
     };
     if arguments.iter().any(|argument| argument.to_str().is_some_and(shell::is_unread)) {
         let message = "this shell does not know $'...', so an argument is not what was meant: use bash or zsh\n";
@@ -307,7 +302,7 @@ async fn until_interrupted(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Re
 
 /// Builds the error for a command that a signal has ended.
 fn interrupted() -> CommandError {
-    CommandError { exit: Exit::Interrupted, ..CommandError::new("interrupted") }
+    CommandError::new("interrupted").exit(Exit::Interrupted)
 }
 
 /// The commands' futures are boxed: together they would overflow the stack of a thread.
@@ -390,7 +385,7 @@ fn print_clap_error(error: &clap::Error, as_json: bool, io: &mut Io<'_>, out: &m
         // Tips and the usage follow the message.
         let mut parts = text.strip_prefix("error: ").unwrap_or(&text).split("\n\n").map(str::trim);
         let error = CommandError::usage(parts.next().unwrap_or_default());
-        print_error(&parts.fold(error, CommandError::hint), as_json, &View::new(None, !io.unicode), io)
+        print_error(&error.hints(parts), as_json, &View::new(None, !io.unicode), io)
     } else if error.use_stderr() {
         let _ = write!(io.err, "{text}");
         Exit::Usage

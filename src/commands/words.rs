@@ -177,15 +177,28 @@ fn near_command(word: &str) -> Option<String> {
     })
 }
 
-/// Explains what an extra word may be: kubectl's `set image`, or a node that a flag selects.
-pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument || given.starts_with('-') {
-        return None;
-    }
+/// Explains an error of clap, unless it has nothing to add: which flag was meant, what an extra word may be, or what is missing.
+pub(super) fn explain(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
+    let message = match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (ErrorKind::UnknownArgument, ContextValue::String(flag)) if flag.starts_with('-') => {
+            format!("unknown flag {flag}: {}", unknown_flag(flag, arguments, program))
+        }
+        (ErrorKind::UnknownArgument, ContextValue::String(word)) => {
+            format!("unexpected argument {}: {}", quote(word, true), extra_word(word, arguments, program)?)
+        }
+        (ErrorKind::MissingRequiredArgument, ContextValue::Strings(missing)) => {
+            missing_name(missing, arguments, program)?
+        }
+        _ => return None,
+    };
+    Some(clap::Error::raw(error.kind(), format!("{message}\n")))
+}
+
+/// Returns what an extra word may be: kubectl's `set image`, or a node that a flag selects.
+fn extra_word(given: &str, arguments: &[OsString], program: &str) -> Option<String> {
     let name = subcommand(arguments)?;
     let second = places(arguments).get(1).and_then(|place| arguments[*place].to_str());
-    let hint = match (name.as_str(), second) {
+    Some(match (name.as_str(), second) {
         ("undo" | "status", _) if given.parse::<u32>().is_ok() => format!("did you mean `--to-revision {given}`?"),
         ("history", _) if given.parse::<u32>().is_ok() => format!("did you mean `--diff FROM..{given}`?"),
         ("set", Some(kind @ ("image" | "env" | "resources"))) => format!(
@@ -200,22 +213,14 @@ pub(super) fn extra_word(error: &clap::Error, arguments: &[OsString], program: &
             super::command().find_subcommand(&name).filter(|command| chooses_node(command))?;
             format!("to choose a node, add `--node {}`", quote(given, true))
         }
-    };
-    let message = format!("unexpected argument {}: {hint}\n", quote(given, true));
-    Some(clap::Error::raw(ErrorKind::UnknownArgument, message))
+    })
 }
 
-/// Explains for an unknown flag which commands have it, or which flag was meant.
-pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::UnknownArgument || !given.starts_with('-') {
-        return None;
-    }
-    let unknown =
-        |hint: String| Some(clap::Error::raw(ErrorKind::UnknownArgument, format!("unknown flag {given}: {hint}\n")));
+/// Returns for an unknown flag which commands have it, or which flag was meant.
+fn unknown_flag(given: &str, arguments: &[OsString], program: &str) -> String {
     let root = super::command();
     let name = subcommand(arguments);
-    let shown_by = match given.as_str() {
+    let shown_by = match given {
         _ if name.as_deref() != Some("coverage") => None,
         "--if" | "--on" | "--server-side" | "--force-conflicts" | "--replace" => {
             Some(("a change is previewed", "preview"))
@@ -225,19 +230,18 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
         _ => None,
     };
     if let Some((what, command)) = shown_by {
-        return unknown(format!("{what} by\n    {program} {}", as_command(command, arguments)));
+        return format!("{what} by\n    {program} {}", as_command(command, arguments));
     }
-    let is_it = |(command, flags, _): &&(&str, &[&str], &str)| {
-        name.as_deref() == Some(*command) && flags.contains(&given.as_str())
-    };
+    let is_it =
+        |(command, flags, _): &&(&str, &[&str], &str)| name.as_deref() == Some(*command) && flags.contains(&given);
     if let Some((_, _, hint)) = FLAGS_OF_OTHERS.iter().find(is_it) {
-        return unknown((*hint).to_owned());
+        return (*hint).to_owned();
     }
     let reads_manifests = matches!(name.as_deref(), Some("preview" | "partition"));
-    if matches!(given.as_str(), "-f" | "--filename") && !reads_manifests {
-        return unknown(format!(
+    if matches!(given, "-f" | "--filename") && !reads_manifests {
+        return format!(
             "a dump is read with `--from FILE`, and `{program} preview -f FILE` shows what a manifest would change"
-        ));
+        );
     }
     let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');
@@ -255,7 +259,7 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
         let flags = flags.filter(|flag| of.is_none() || !flag.is_hide_set()).filter_map(Arg::get_long);
         similar_names(long, flags).into_iter().next()
     };
-    let hint = match (others.as_slice(), given.starts_with("--").then(own).flatten()) {
+    match (others.as_slice(), given.starts_with("--").then(own).flatten()) {
         ([one], _) => format!("{one} has it"),
         ([first @ .., last], _) => format!("{} and {last} have it", first.join(", ")),
         ([], Some(near)) => format!("did you mean `--{near}`?"),
@@ -263,8 +267,7 @@ pub(super) fn unknown_flag(error: &clap::Error, arguments: &[OsString], program:
             let command = name.map_or_else(String::new, |name| format!(" {name}"));
             format!("see `{program}{command} --help`")
         }
-    };
-    unknown(hint)
+    }
 }
 
 /// Returns the arguments of `coverage` in the syntax of `preview` or `status`, quoted.
@@ -298,12 +301,8 @@ fn as_command(name: &str, arguments: &[OsString]) -> String {
 }
 
 /// Explains what to type for a command without the name of a DaemonSet.
-pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program: &str) -> Option<clap::Error> {
-    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
-    if error.kind() != ErrorKind::MissingRequiredArgument {
-        return None;
-    }
-    if let [flag] = missing.as_slice()
+fn missing_name(missing: &[String], arguments: &[OsString], program: &str) -> Option<String> {
+    if let [flag] = missing
         && flag.starts_with("--")
     {
         // The time of a dump that is compared.
@@ -311,19 +310,17 @@ pub(super) fn missing_name(error: &clap::Error, arguments: &[OsString], program:
             true => format!(", as in `{program} compare BEFORE --from AFTER --now TIME`"),
             false => String::new(),
         };
-        let message = format!("add {flag}: another flag that was given requires it{hint}\n");
-        return Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message));
+        return Some(format!("add {flag}: another flag that was given requires it{hint}"));
     }
     if !missing.iter().any(|one| one == "<NAME>") {
         return None;
     }
     let name = subcommand(arguments)?;
     // No example of a real name, because it may be pasted.
-    let message = format!(
+    Some(format!(
         "{name} needs the name of a DaemonSet, as in `{program} {name} NAME`; `{program} list` lists them, and `{program} {name} -h` \
-         has examples\n"
-    );
-    Some(clap::Error::raw(ErrorKind::MissingRequiredArgument, message))
+         has examples"
+    ))
 }
 
 /// Returns the positions of the words, and the subcommand to which those after the first belong.

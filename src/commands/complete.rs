@@ -22,7 +22,7 @@ use crate::connection::names_in_kubeconfig;
 use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
 use crate::io::Io;
-use crate::model::metadata::ObjectMeta;
+use crate::model::daemon_set::DaemonSetStatus;
 use crate::model::names::{is_dns_label, is_dns_subdomain, is_label_key};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template_parts;
@@ -237,7 +237,6 @@ async fn values(
     let mut io = io.with_streams(&mut input, &mut err);
     let kubeconfig_names =
         || if flags.is_dump() { None } else { names_in_kubeconfig(&flags.connect_options(&io)).ok() };
-    let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
     match value {
         Value::Context => return Ok(undescribed(kubeconfig_names().unwrap_or_default().contexts)),
         Value::Cluster => return Ok(undescribed(kubeconfig_names().unwrap_or_default().clusters)),
@@ -284,7 +283,6 @@ async fn found(
     typed: &str,
     io: &mut Io<'_>,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let undescribed = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
     match &session.source {
         Source::Live(live) => {
             let namespace = session.namespace.as_deref();
@@ -352,30 +350,24 @@ fn containers(snapshot: &Snapshot, after: &str) -> BTreeMap<String, String> {
 }
 
 fn of_snapshot(value: Value, snapshot: &Snapshot) -> BTreeMap<String, String> {
-    let named = |metadata: &ObjectMeta| (metadata.name.clone(), String::new());
+    let (daemon_sets, nodes) = (snapshot.daemon_sets.iter(), snapshot.nodes.iter().map(|node| &node.metadata));
     match value {
-        Value::DaemonSet => snapshot
-            .daemon_sets
-            .iter()
-            .map(|daemon_set| {
-                let status = &daemon_set.status;
-                let help = counts(status.number_available, status.desired_number_scheduled);
-                (daemon_set.metadata.name.clone(), help)
-            })
-            .collect(),
-        Value::Node => snapshot.nodes.iter().map(|node| named(&node.metadata)).collect(),
+        Value::DaemonSet => {
+            let counts = |status: &DaemonSetStatus| counts(status.number_available, status.desired_number_scheduled);
+            daemon_sets.map(|one| (one.metadata.name.clone(), counts(&one.status))).collect()
+        }
+        Value::Node => undescribed(nodes.map(|node| node.name.clone())),
         Value::Pod => {
             let pods = snapshot.pods.iter().map(|pod| &pod.metadata);
-            pods.map(|pod| (format!("{}/{}", pod.namespace, pod.name), String::new())).collect()
+            undescribed(pods.map(|pod| format!("{}/{}", pod.namespace, pod.name)))
         }
-        Value::Namespace => {
-            let namespaces = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
-            namespaces.map(|namespace| (namespace, String::new())).collect()
-        }
-        Value::NodeLabel => {
-            let keys = snapshot.nodes.iter().flat_map(|node| node.metadata.labels.keys());
-            keys.map(|key| (key.clone(), String::new())).collect()
-        }
+        Value::Namespace => undescribed(daemon_sets.map(|one| one.metadata.namespace.clone())),
+        Value::NodeLabel => undescribed(nodes.flat_map(|node| node.labels.keys().cloned())),
         _ => BTreeMap::new(),
     }
+}
+
+/// Returns values without a description.
+fn undescribed(values: impl IntoIterator<Item = String>) -> BTreeMap<String, String> {
+    values.into_iter().map(|value| (value, String::new())).collect()
 }

@@ -8,9 +8,10 @@ use std::{fs, io};
 use super::archive;
 use super::error::ClusterError;
 use super::file::{DEMO, DEMO_BYTES, Dump, files_of};
-use super::log::{Log, LogLimits, LogOf, LogTail};
+use super::log::{Log, LogLimits, LogTail};
 use super::log_section::LogSections;
 use super::text::{Input, STANDARD_INPUT, io_error};
+use crate::report::logs::PodLog;
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 1 << 16;
@@ -27,8 +28,8 @@ impl Dump {
     /// Returns the logs of some containers from the dump. If the log of the requested run is missing, the other one is
     /// returned; so is the current one if the previous one is empty, because must-gathers contain an empty file if
     /// there was none. Fails if the dump cannot be read, or comes from standard input, which has already been consumed.
-    pub(crate) fn logs<'a>(&self, of: &'a [LogOf], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
-        let index = |(index, of): (usize, &'a LogOf)| ([of.pod.as_str(), &of.container, &of.namespace], index);
+    pub(crate) fn logs<'a>(&self, of: &'a [PodLog], limits: LogLimits) -> Result<Vec<Option<Log>>, ClusterError> {
+        let index = |(index, of): (usize, &'a PodLog)| ([of.pod.as_str(), &of.container, &of.namespace], index);
         let indexes = of.iter().enumerate().map(index).collect();
         let mut wanted = Wanted { indexes, limits, found: of.iter().map(|_| [None, None]).collect() };
         match (self.path(), Path::new(self.path())) {
@@ -46,7 +47,7 @@ impl Dump {
             }
             (name, path) => wanted.add_input(name, Input::open(path)?)?,
         }
-        let choose = |(of, [current, before]): (&LogOf, [Option<LogTail>; 2])| {
+        let choose = |(of, [current, before]): (&PodLog, [Option<LogTail>; 2])| {
             let is_current = match (&current, &before) {
                 (Some(_), Some(before)) => !of.previous || before.is_empty(),
                 (current, _) => current.is_some(),

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::error::ClusterError;
-use super::log::LogOf;
 use super::needs::Cluster;
 use super::objects::{Complete, Objects, PackedPods, Unreadable};
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
@@ -20,6 +19,7 @@ use crate::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use crate::model::startup_taint::{is_node_agent, startup_keys};
 use crate::model::written::WrittenObject;
 use crate::report::fix::{Command, Fix};
+use crate::report::logs::PodLog;
 use crate::report::{count, count_and};
 
 /// The path of the dump built into the program.
@@ -461,8 +461,8 @@ impl Dump {
     }
 
     /// Builds the error for a log that the dump does not have.
-    pub(crate) fn has_no_log(&self, of: &LogOf) -> ClusterError {
-        let LogOf { namespace, pod, container, previous } = of;
+    pub(crate) fn has_no_log(&self, of: &PodLog) -> ClusterError {
+        let PodLog { namespace, pod, container, previous, .. } = of;
         let command = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
         let command = if *previous { command.switch("--previous") } else { command }.name(pod);
         ClusterError::file(self.name(), format!("has no log of container {container} of pod {namespace}/{pod}"))

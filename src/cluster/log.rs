@@ -4,19 +4,6 @@ use std::time::Duration;
 
 use super::error::ClusterError;
 
-/// A container whose log is requested.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogOf {
-    /// The pod's namespace.
-    pub namespace: String,
-    /// The pod's name.
-    pub pod: String,
-    /// The container's name.
-    pub container: String,
-    /// Whether the log is that of the run before the last restart, if there was one.
-    pub previous: bool,
-}
-
 /// Limits on what is read from a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogLimits {

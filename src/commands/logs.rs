@@ -19,7 +19,7 @@ use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::{Failure, RunCommand};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
-use crate::cluster::log::{Log, LogLimits, LogOf};
+use crate::cluster::log::{Log, LogLimits};
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
 use crate::connection::parse_duration;
 use crate::coverage::filter::CoverageFilter;
@@ -119,9 +119,7 @@ pub struct LogsArgs {
 
 /// A log to read.
 struct Chosen {
-    daemon_set: String,
-    node: String,
-    of: LogOf,
+    log: PodLog,
     termination_message: String,
 }
 
@@ -283,18 +281,20 @@ impl Which {
                         continue;
                     };
                     let (container, previous, termination_message) = telling;
-                    let of = LogOf {
+                    let log = PodLog {
                         namespace: pod.metadata.namespace.clone(),
+                        daemon_set: daemon_set.metadata.name.clone(),
+                        node: row.name.clone(),
                         pod: pod.metadata.name.clone(),
                         container: container.to_owned(),
                         previous: previous && !follow,
+                        ..PodLog::default()
                     };
-                    let (daemon_set, node) = (daemon_set.metadata.name.clone(), row.name.clone());
                     let termination_message = termination_message.to_owned();
                     let group = coverage.problems.iter().position(|group| group.nodes.binary_search(&row.name).is_ok());
                     let turn = turns.entry(group).or_default();
                     *turn += 1;
-                    chosen.push((*turn, chosen.len(), Chosen { daemon_set, node, of, termination_message }));
+                    chosen.push((*turn, chosen.len(), Chosen { log, termination_message }));
                 }
             }
         }
@@ -319,22 +319,12 @@ async fn read_all(
     is_bound: bool,
     io: &mut Io<'_>,
 ) -> Result<(LogsReport, Option<String>), Failure> {
-    let log = |Chosen { daemon_set, node, of, .. }: &Chosen| PodLog {
-        namespace: of.namespace.clone(),
-        daemon_set: daemon_set.clone(),
-        node: node.clone(),
-        pod: of.pod.clone(),
-        container: of.container.clone(),
-        previous: of.previous,
-        termination_message: false,
-        truncated: false,
-        error: None,
-    };
-    let mut logs: Vec<PodLog> = chosen.iter().map(log).collect();
+    let of: Vec<PodLog> = chosen.iter().map(|one| one.log.clone()).collect();
+    let mut logs = of.clone();
     let (mut fold, mut alone) = (Fold::default(), None);
     let (mut is_any_read, mut first_error) = (false, None);
     let add = |index: usize, read: Result<Log, ClusterError>| {
-        let (Chosen { node, of, termination_message, .. }, log) = (&chosen[index], &mut logs[index]);
+        let (termination_message, log) = (&chosen[index].termination_message, &mut logs[index]);
         let text = match read {
             Ok(Log { text, previous, is_cut, has_more, broken_off }) => {
                 (log.previous, log.truncated) = (previous, is_cut || (has_more && is_bound));
@@ -361,11 +351,10 @@ async fn read_all(
         };
         match chosen.len() {
             1 => alone = Some(text),
-            _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [node, &of.pod], &text),
+            _ => fold.add(u32::try_from(index).unwrap_or(u32::MAX), [&log.node, &log.pod], &text),
         }
         is_any_read = true;
     };
-    let of: Vec<LogOf> = chosen.iter().map(|one| one.of.clone()).collect();
     show_progress(read_each(session, &of, limits, add), &session.progress, io).await;
     session.print_warnings(io)?;
     // A log that was read is more useful than why others were not.
@@ -379,7 +368,7 @@ async fn read_all(
 /// Reads logs, and passes on each one, or its error, with its index, in any order.
 async fn read_each(
     session: &Session,
-    of: &[LogOf],
+    of: &[PodLog],
     limits: LogLimits,
     mut hand: impl FnMut(usize, Result<Log, ClusterError>),
 ) {
@@ -420,23 +409,23 @@ async fn follow_all(
     io: &mut Io<'_>,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let label = |one: &Chosen| if is_one { one.node.clone() } else { format!("{} {}", one.node, one.daemon_set) };
-    let width = chosen.iter().map(|one| label(one).len()).max().filter(|_| chosen.len() > 1 || !is_one);
+    let label = |log: &PodLog| if is_one { log.node.clone() } else { format!("{} {}", log.node, log.daemon_set) };
+    let width = chosen.iter().map(|one| label(&one.log).len()).max().filter(|_| chosen.len() > 1 || !is_one);
     let (out, io) = (RefCell::new(out), RefCell::new(io));
     let logs = chosen.iter().map(|one| {
-        let (out, io, Chosen { node, of, .. }) = (&out, &io, one);
+        let (out, io, log) = (&out, &io, &one.log);
         async move {
             let print = |line: &str| {
                 let mut out = out.borrow_mut();
-                out.write_all(render::logs::followed(&label(one), width, line, view).as_bytes())?;
+                out.write_all(render::logs::followed(&label(log), width, line, view).as_bytes())?;
                 out.flush().map_err(Failure::from)
             };
-            let (why, has_ended) = match live.follow_log(of, limits, print).await {
+            let (why, has_ended) = match live.follow_log(log, limits, print).await {
                 Ok(()) => ("ended".to_owned(), true),
                 Err(Failure::Error(error)) => (format!("is not followed: {error}"), false),
                 Err(failure) => return Err(failure),
             };
-            warn(vec![format!("the log of pod {} on {node} {why}", of.pod)], &mut io.borrow_mut())?;
+            warn(vec![format!("the log of pod {} on {} {why}", log.pod, log.node)], &mut io.borrow_mut())?;
             Ok(has_ended)
         }
     });

@@ -160,7 +160,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     words.extend(rollout.unchanged_since.map(|since| format!("no progress for {}", time_since(since, now))));
     words.extend(rollout.hold.as_ref().map(held_in_short));
     if rollout.verdict == Verdict::Paused {
-        let old = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
+        let old: usize = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
         words.push(format!("{} on an older revision", count(old, "node")));
     }
     words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));

@@ -6,7 +6,8 @@ use super::Live;
 use super::list::{escape, object};
 use super::request::Response;
 use crate::cluster::error::ClusterError;
-use crate::cluster::log::{Log, LogLimits, LogOf, LogTail};
+use crate::cluster::log::{Log, LogLimits, LogTail};
+use crate::report::logs::PodLog;
 
 /// The request, for errors.
 const REQUEST: &str = "get pods/log";
@@ -32,7 +33,7 @@ fn piece(bytes: &[u8]) -> Option<usize> {
 impl Live {
     /// Reads the end of a log, or whatever arrived before the response broke off. Reads the log of the current run if the container
     /// was not restarted. Fails if the pod no longer exists, its log cannot be read, or the server refuses.
-    pub(crate) async fn log(&self, of: &LogOf, limits: LogLimits) -> Result<Log, ClusterError> {
+    pub(crate) async fn log(&self, of: &PodLog, limits: LogLimits) -> Result<Log, ClusterError> {
         let (mut answer, previous) = match self.open_log(of, of.previous, limits, false).await {
             Err(ClusterError::Api { code: 400, .. }) if of.previous => {
                 (self.open_log(of, false, limits, false).await?, false)
@@ -54,7 +55,7 @@ impl Live {
     /// function fails. Fails like [`Live::log`], or if the function fails.
     pub(crate) async fn follow_log<E: From<ClusterError>>(
         &self,
-        of: &LogOf,
+        of: &PodLog,
         limits: LogLimits,
         mut line: impl FnMut(&str) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -75,12 +76,12 @@ impl Live {
 
     async fn open_log(
         &self,
-        of: &LogOf,
+        of: &PodLog,
         previous: bool,
         limits: LogLimits,
         follow: bool,
     ) -> Result<Response<'_>, ClusterError> {
-        let LogOf { namespace, pod, container, .. } = of;
+        let PodLog { namespace, pod, container, .. } = of;
         let path = object("v1", Some(namespace), "pods", pod);
         let mut path = format!("{path}/log?container={}&previous={previous}&follow={follow}", escape(container));
         if limits.lines < usize::MAX {

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::error::ClusterError;
-use super::needs::Cluster;
-use super::objects::{Complete, Objects, PackedPods, Unreadable};
+use super::needs::{Cluster, Needs};
+use super::object::Object;
+use super::objects::{Objects, PackedPods, Unreadable};
 use super::text::{self, Input, STANDARD_INPUT, Text, TextError};
-use super::{CoverageScope, Flavors, Object, Query, Wanted, archive, dump_reader, suggestions};
+use super::{CoverageScope, Flavors, Query, Wanted, archive, dump_reader, suggestions};
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::kind::with_place;
 use crate::model::metadata::ObjectMeta;
@@ -232,14 +233,7 @@ impl Dump {
     ) -> Result<Reading, ClusterError> {
         let needs = query.needs();
         let CoverageScope { node, node_selector, config, .. } = &needs.scope;
-        let complete = match node {
-            _ if needs.everything => Complete::All,
-            Some(node) => Complete::Node(node.clone()),
-            None if *config => Complete::Config,
-            None if needs.cluster == Cluster::Writes => Complete::Written,
-            None => Complete::None,
-        };
-        let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, complete)?;
+        let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, &needs)?;
         warnings.extend(self.check_namespace(&objects, query)?);
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
             return Err(unreadable.error());
@@ -343,9 +337,9 @@ impl Dump {
     }
 
     /// Reads every object of the dump.
-    fn collect(&self, stdin: &mut dyn Read, complete: Complete) -> Result<Contents, ClusterError> {
+    fn collect(&self, stdin: &mut dyn Read, needs: &Needs) -> Result<Contents, ClusterError> {
         let mut contents = Contents::default();
-        contents.objects.complete = complete;
+        contents.objects.needs = needs.clone();
         let path = Path::new(&self.path);
         if self.path == "-" {
             contents.add_input(self.name(), Input::new(self.name(), stdin)?)?;

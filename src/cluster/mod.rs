@@ -17,6 +17,7 @@ mod log_section;
 pub mod manifest;
 mod needs;
 mod newest_time;
+mod object;
 mod objects;
 mod pieces;
 mod projection;
@@ -34,28 +35,12 @@ pub(crate) use suggestions::near as similar_names;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use crate::model::config_object::ConfigObject;
-use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet, Flavor};
-use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::model::event::Event;
-use crate::model::held_pod::HeldPod;
+use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
-use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::resource_quota::ResourceQuota;
 use crate::model::selector::LabelSelector;
-use crate::model::snapshot::{
-    DeviceClass, Lease, LimitRange, Namespace, Neighbor, PriorityClass, RuntimeClass, Snapshot, UnknownName,
-};
-use crate::model::storage::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
-};
-use crate::model::written::{WrittenNode, WrittenObject};
+use crate::model::snapshot::{Neighbor, Snapshot, UnknownName};
 use error::ClusterError;
+use object::Object;
 
 /// What to read: which DaemonSets, and which other objects of the cluster.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -225,64 +210,6 @@ fn neighbor(daemon_set: &DaemonSet) -> Neighbor {
     let pod_labels = spec.template.metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     Neighbor { namespace: metadata.namespace.clone(), name: metadata.name.clone(), pod_labels }
 }
-
-/// An object of a kind in a snapshot.
-trait Object {
-    fn metadata(&self) -> &ObjectMeta;
-
-    /// Returns its unique key within its kind.
-    fn key(&self) -> (&str, &str) {
-        (&self.metadata().namespace, &self.metadata().name)
-    }
-
-    /// Returns the whole object, if it is kept.
-    fn whole(&self) -> Option<&Value> {
-        None
-    }
-
-    /// Sets the type of an object that is kept whole: items of a list omit it.
-    fn set_type(&mut self, _api_version: &str, _kind: &str) {}
-}
-
-macro_rules! objects {
-    ($($name:ident $(.$of:ident)?)+) => { $(
-        impl Object for $name {
-            fn metadata(&self) -> &ObjectMeta {
-                &self.$($of.)?metadata
-            }
-        }
-    )+ };
-}
-
-objects!(Node Pod Event Namespace LimitRange RuntimeClass PriorityClass DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
-    PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment Lease PodDisruptionBudget
-    ConfigObject ResourceQuota WrittenObject HeldPod.pod WrittenNode.node);
-
-macro_rules! whole_objects {
-    ($($name:ident)+) => { $(
-        impl Object for $name {
-            fn metadata(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn whole(&self) -> Option<&Value> {
-                Some(&self.object)
-            }
-
-            fn set_type(&mut self, api_version: &str, kind: &str) {
-                let Some(fields) = self.object.as_object_mut() else { return };
-                // OpenKruise serves two versions, and objects are written back in the version in which they were read.
-                let is_advanced = |version: &Value| version.as_str().is_some_and(|it| it.starts_with(ADVANCED_GROUP));
-                if !fields.get("apiVersion").is_some_and(is_advanced) {
-                    fields.insert("apiVersion".to_owned(), api_version.into());
-                }
-                fields.insert("kind".to_owned(), kind.into());
-            }
-        }
-    )+ };
-}
-
-whole_objects!(DaemonSet ControllerRevision);
 
 /// Where snapshots come from.
 #[derive(Debug)]

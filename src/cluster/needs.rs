@@ -29,6 +29,14 @@ pub(super) struct Needs {
     pub optional_timeout: Option<Duration>,
 }
 
+impl Needs {
+    /// Returns whether a node of a dump and the DaemonSets' pods on it are kept whole. Only whole pods tell when their containers have
+    /// started.
+    pub(super) fn keeps_whole(&self, node: &str) -> bool {
+        self.scope.node.as_ref().map_or(self.scope.config, |only| only == node)
+    }
+}
+
 /// What is needed of the cluster as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Cluster {

@@ -6,24 +6,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-use super::Object;
-use crate::model::config_object::ConfigObject;
-use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
-use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::model::event::Event;
+use super::object::Object;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
-use crate::model::pod::{ContainerState, Pod};
-use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::resource_quota::ResourceQuota;
-use crate::model::server_side_apply::{managed_fields, time_of};
-use crate::model::snapshot::{DeviceClass, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
-use crate::model::storage::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
-};
 
 /// The most seconds by which a time may be later than the trusted ones: a dump takes a while, and some clusters are
 /// mostly idle.
@@ -52,7 +37,7 @@ pub(super) struct NewestTimes {
 
 impl NewestTimes {
     /// Records when something last happened to an object.
-    pub(super) fn note(&mut self, object: &impl NewestTime) {
+    pub(super) fn note(&mut self, object: &impl Object) {
         let Times { believed, claimed, of_kubelet } = object.newest_times();
         let [first, second] = self.believed;
         self.believed = [first.max(believed), second.max(first.min(believed))];
@@ -109,93 +94,20 @@ fn hour(at: Timestamp) -> i64 {
 #[derive(Debug, Default)]
 pub(super) struct Times {
     /// According to the API server or the DaemonSet controller.
-    believed: Option<Timestamp>,
+    pub(super) believed: Option<Timestamp>,
     /// According to anyone who may write the object.
-    claimed: Option<Timestamp>,
+    pub(super) claimed: Option<Timestamp>,
     /// According to the kubelet whose node the object is.
-    of_kubelet: Option<Timestamp>,
+    pub(super) of_kubelet: Option<Timestamp>,
 }
 
-/// An object to which something happened.
-pub(super) trait NewestTime: Object {
-    /// Returns when something last happened to it. Objects that seldom change after creation do not tell the time of a
-    /// dump.
-    fn newest_times(&self) -> Times {
-        Times::default()
+impl Times {
+    /// Returns the times of an object: when the API server created it or started to delete it, and what others have
+    /// written. The deletion timestamp is in the future by the grace period.
+    pub(super) fn new(metadata: &ObjectMeta, claimed: Option<Timestamp>) -> Times {
+        let believed = metadata.creation_timestamp.get().max(metadata.deleted_at());
+        Times { believed, claimed, of_kubelet: None }
     }
-}
-
-macro_rules! seldom_changed {
-    ($($name:ident)+) => { $(impl NewestTime for $name {})+ };
-}
-
-seldom_changed!(LimitRange Namespace RuntimeClass PriorityClass DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice
-    PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment PodDisruptionBudget
-    ConfigObject ResourceQuota);
-
-impl NewestTime for DaemonSet {
-    fn newest_times(&self) -> Times {
-        let of_status = managed_fields(&self.object).iter().filter(|entry| entry["subresource"] == "status");
-        let times = times(&self.metadata, managed_fields_time(&self.object));
-        Times { believed: times.believed.max(of_status.filter_map(time_of).max()), ..times }
-    }
-}
-
-impl NewestTime for ControllerRevision {
-    fn newest_times(&self) -> Times {
-        times(&self.metadata, managed_fields_time(&self.object))
-    }
-}
-
-impl NewestTime for Node {
-    fn newest_times(&self) -> Times {
-        let conditions = self.status.conditions.iter();
-        let times_of = conditions
-            .flat_map(|condition| [condition.last_heartbeat_time.get(), condition.last_transition_time.get()]);
-        let taints = self.spec.taints.iter().map(|taint| taint.time_added.get());
-        Times { of_kubelet: times_of.max().flatten(), ..times(&self.metadata, taints.max().flatten()) }
-    }
-}
-
-impl NewestTime for Pod {
-    fn newest_times(&self) -> Times {
-        let conditions = self.status.conditions.iter().map(|condition| condition.last_transition_time.get());
-        let states = self
-            .container_statuses()
-            .map(|container| state_time(&container.state).max(state_time(&container.last_state)));
-        times(&self.metadata, conditions.chain(states).fold(self.status.start_time.get(), Option::max))
-    }
-}
-
-impl NewestTime for Event {
-    fn newest_times(&self) -> Times {
-        // Anyone may create events, with any times.
-        Times { claimed: self.last_seen().max(self.metadata.creation_timestamp.get()), ..Times::default() }
-    }
-}
-
-impl NewestTime for Lease {
-    fn newest_times(&self) -> Times {
-        times(&self.metadata, self.spec.renew_time.get())
-    }
-}
-
-/// Returns the times of an object: when the API server created it or started to delete it, and what others have
-/// written. The deletion timestamp is in the future by the grace period.
-fn times(metadata: &ObjectMeta, claimed: Option<Timestamp>) -> Times {
-    let believed = metadata.creation_timestamp.get().max(metadata.deleted_at());
-    Times { believed, claimed, of_kubelet: None }
-}
-
-fn managed_fields_time(object: &Value) -> Option<Timestamp> {
-    managed_fields(object).iter().filter_map(time_of).max()
-}
-
-fn state_time(state: &ContainerState) -> Option<Timestamp> {
-    let running = state.running.as_ref().and_then(|running| running.started_at.get());
-    let terminated = state.terminated.as_ref();
-    let finished = terminated.and_then(|terminated| terminated.finished_at.get().max(terminated.started_at.get()));
-    running.max(finished)
 }
 
 #[cfg(test)]

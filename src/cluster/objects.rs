@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::Value;
 
-use super::Object;
 use super::dump_header::Header;
-use super::newest_time::{NewestTime, NewestTimes};
+use super::needs::{Cluster, Needs};
+use super::newest_time::NewestTimes;
+use super::object::Object;
 use super::projection::{
     SharedKeys, SharedParts, drop_unfiltered_volumes, foreign_pod, keep_node, own_pod, takes_room,
 };
@@ -45,31 +46,6 @@ const MAX_NAME: usize = 253;
 /// The most unreadable objects before the whole dump counts as unreadable.
 const MAX_UNREADABLE: usize = 1_000;
 
-/// Which nodes and pods are kept complete instead of only the fields that reports about many nodes use.
-#[derive(Debug, Default, PartialEq)]
-pub(super) enum Complete {
-    #[default]
-    None,
-    /// This node and the pods of DaemonSets on it, for a report about it.
-    Node(String),
-    /// None, but the managers of a node are kept.
-    Written,
-    /// Those of DaemonSets, with the ConfigMaps and Secrets that they may use.
-    Config,
-    /// All of them, for another dump.
-    All,
-}
-
-impl Complete {
-    fn includes(&self, node: &str) -> bool {
-        match self {
-            Complete::None | Complete::Written => false,
-            Complete::Node(name) => name == node,
-            Complete::Config | Complete::All => true,
-        }
-    }
-}
-
 /// An object of which only the name is used.
 #[derive(Deserialize)]
 pub(super) struct NamedObject {
@@ -89,7 +65,8 @@ const MAX_NAMES: usize = 200_000;
 /// The objects found so far.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    pub(super) complete: Complete,
+    /// What is kept.
+    pub(super) needs: Needs,
     /// The objects that are kept. The rest of the snapshot is determined at the end.
     pub(super) snapshot: Snapshot,
     /// The bound pods of other controllers.
@@ -193,16 +170,16 @@ impl Objects {
                 self.keep(daemon_set, |kept| &mut kept.daemon_sets)
             }
             Kind::Nodes => {
-                let node = match self.complete {
-                    Complete::Written => {
+                let node = match self.needs.cluster {
+                    Cluster::Writes => {
                         let node = WrittenNode::from_object(Value::deserialize(deserializer)?);
                         let mut node = node.map_err(D::Error::custom)?;
                         self.shared_keys.share(&mut node);
                         self.snapshot.note_writes(node)
                     }
-                    _ => Node::deserialize(deserializer)?,
+                    Cluster::Nothing | Cluster::Nodes => Node::deserialize(deserializer)?,
                 };
-                let is_complete = self.complete.includes(&node.metadata.name);
+                let is_complete = self.needs.keeps_whole(&node.metadata.name);
                 self.keep(keep_node(node, is_complete), |kept| &mut kept.nodes)
             }
             Kind::Pods => {
@@ -216,7 +193,7 @@ impl Objects {
             Kind::Events => {
                 let event = Event::deserialize(deserializer)?;
                 let concerns = matches!(event.involved_object.kind.as_str(), "DaemonSet" | "Pod" | "Node");
-                if self.complete != Complete::All && !concerns {
+                if !self.needs.everything && !concerns {
                     self.newest_times.note(&event);
                     self.kinds.insert(kind);
                     note(&mut reach.namespaces, &event.metadata.namespace);
@@ -233,7 +210,7 @@ impl Objects {
                     self.count_other(api_version, kind);
                     return Ok(());
                 }
-                if !matches!(self.complete, Complete::Config | Complete::All) {
+                if !self.needs.scope.config {
                     Ok(object.metadata.namespace)
                 } else if kind == Kind::Secrets {
                     self.keep(object, |kept| &mut kept.secrets)
@@ -255,7 +232,7 @@ impl Objects {
     }
 
     /// Adds an object of a kind; returns its namespace.
-    fn keep<T: NewestTime>(
+    fn keep<T: Object>(
         &mut self,
         object: T,
         objects: fn(&mut Snapshot) -> &mut Vec<T>,
@@ -277,14 +254,14 @@ impl Objects {
     }
 
     fn keep_pod(&mut self, mut pod: Pod) -> Result<String, &'static str> {
-        if self.complete == Complete::All {
+        if self.needs.everything {
             drop_unfiltered_volumes(&mut pod);
             return self.keep(pod, |kept| &mut kept.pods);
         }
         self.newest_times.note(&pod);
         // A pod without a controller may be adopted by a DaemonSet.
         if pod.metadata.controller().is_none_or(|owner| owner.kind == "DaemonSet") {
-            let is_complete = self.complete.includes(&pod.spec.node_name);
+            let is_complete = self.needs.keeps_whole(&pod.spec.node_name);
             let mut pod = own_pod(pod, is_complete);
             self.shared.share(&mut pod);
             let namespace = count(&mut self.kept, &pod)?;
@@ -355,7 +332,7 @@ impl Objects {
 
     /// Records the managers of an object that limits, labels, admits or changes pods, if wanted.
     pub(super) fn note_written(&mut self, type_: &TypeMeta, read: impl FnOnce() -> Option<Value>) {
-        let is_of = |kind: &Kind| self.complete == Complete::Written && kind.is(&type_.api_version, &type_.kind);
+        let is_of = |kind: &Kind| self.needs.cluster == Cluster::Writes && kind.is(&type_.api_version, &type_.kind);
         let kind = Kind::WRITTEN.into_iter().chain(Kind::ADMISSION).find(is_of);
         let object = kind.and_then(|kind| Some((kind, WrittenObject::from_object(read()?).ok()?)));
         if let Some((kind, object)) = object {
@@ -405,7 +382,7 @@ fn count(kept: &mut usize, object: &impl Object) -> Result<String, &'static str>
 }
 
 /// Reads an object, which may lack its type in a typed list.
-fn typed<'de, T: Object + Deserialize<'de>, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<T, D::Error> {
+fn typed<'de, T: Object, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<T, D::Error> {
     let (api_version, kind, _) = kind.api_names();
     let mut object = T::deserialize(deserializer)?;
     object.set_type(api_version, kind);

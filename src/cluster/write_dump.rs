@@ -6,8 +6,8 @@ use std::path::Path;
 use flate2::{Compression, GzBuilder, write::GzEncoder};
 use serde::Serialize;
 
-use super::Object;
 use super::dump_header::Header;
+use super::object::Object;
 use super::redact::Redactor;
 use super::replace_file::replace_file;
 use super::text::Format;

@@ -11,10 +11,11 @@ use std::time::Duration;
 use futures::stream::{self, Stream};
 use tokio::time::{Instant, sleep};
 
-use super::list::{self, Item, List, Listed};
+use super::list::{self, List, Listed};
 use super::request::Transport;
 use super::watch_event::{Event, Events};
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::Object;
 use crate::connection::error::{ConnectionError, FailureKind};
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::Kind;
@@ -80,7 +81,7 @@ pub(super) enum ListChange<T> {
 }
 
 /// Follows a list forever; `keep` returns the part of an object that is kept.
-pub(super) fn follow<'a, T: Item + 'a>(
+pub(super) fn follow<'a, T: Object + 'a>(
     transport: &'a Transport,
     list: List,
     keep: impl Fn(T) -> Option<T> + 'a,
@@ -135,7 +136,7 @@ enum State<'a> {
 }
 
 impl<'a, K> Follower<'a, K> {
-    async fn change<T: Item>(&mut self) -> ListChange<T>
+    async fn change<T: Object>(&mut self) -> ListChange<T>
     where
         K: Fn(T) -> Option<T>,
     {
@@ -160,7 +161,7 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    async fn list<T: Item>(&mut self) -> ListChange<T>
+    async fn list<T: Object>(&mut self) -> ListChange<T>
     where
         K: Fn(T) -> Option<T>,
     {
@@ -204,7 +205,7 @@ impl<'a, K> Follower<'a, K> {
     }
 
     /// Checks that a watch can continue from a version: it would show nothing until the server has reached that version.
-    async fn resume<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
+    async fn resume<T: Object>(&mut self, version: String) -> Option<ListChange<T>> {
         match list::version::<T>(self.transport, &self.list).await {
             Ok(now) if self.is_stale(&now) => None,
             // If watching is allowed but listing no longer is, watch.
@@ -216,7 +217,7 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    async fn open<T: Item>(&mut self, version: String) -> Option<ListChange<T>> {
+    async fn open<T: Object>(&mut self, version: String) -> Option<ListChange<T>> {
         let request = format!("watch {}", self.list.kind.resource());
         let seconds = if self.listed_until.is_some() { TRIAL_SECONDS } else { WATCH_SECONDS };
         let longest = Duration::from_secs(seconds.into()) + GRACE;
@@ -241,7 +242,7 @@ impl<'a, K> Follower<'a, K> {
         }
     }
 
-    fn event<T: Item>(
+    fn event<T: Object>(
         &mut self,
         version: String,
         events: Box<Events<'a>>,

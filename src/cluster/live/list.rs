@@ -9,72 +9,21 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::protobuf;
-use super::request::{JSON, PROTOBUF_OR_JSON, Response, Transport};
-use crate::cluster::Object;
+use super::request::{Response, Transport};
 use crate::cluster::dump_reader::TOO_MANY_OBJECTS;
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::Object;
 use crate::cluster::objects::{MAX_OBJECTS, newest, weight};
 use crate::cluster::type_meta::TypeMeta;
 use crate::connection::error::ConnectionError;
-use crate::model::controller_revision::ControllerRevision;
-use crate::model::daemon_set::DaemonSet;
-use crate::model::device_claim::{ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::model::event::Event;
-use crate::model::held_pod::HeldPod;
 use crate::model::metadata::ObjectMeta;
-use crate::model::node::Node;
-use crate::model::pod::Pod;
-use crate::model::pod_disruption_budget::PodDisruptionBudget;
-use crate::model::resource_quota::ResourceQuota;
-use crate::model::snapshot::{DeviceClass, Kind, Lease, LimitRange, Namespace, PriorityClass, RuntimeClass};
-use crate::model::storage::{
-    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
-};
-use crate::model::written::{WrittenNode, WrittenObject};
+use crate::model::snapshot::Kind;
 
 /// The most bytes in a JSON list: lists that can be larger are requested in protobuf.
 pub(super) const MAX_JSON: usize = 1 << 28;
 
 /// The error for a response with a different object.
 pub(super) const NOT_REQUESTED: &str = "it is not the requested object";
-
-/// An object in a list.
-pub(super) trait Item: Object + Clone + PartialEq + DeserializeOwned {
-    /// The media types to request.
-    const ACCEPT: &'static str = JSON;
-
-    /// Decodes an item in protobuf.
-    fn from_protobuf(_: &[u8]) -> Result<Self, String> {
-        Err("it came in protobuf, and JSON was requested".to_owned())
-    }
-}
-
-macro_rules! items {
-    (in JSON: $($json:ident)+; in both forms: $($name:ident)+) => {
-        $(impl Item for $json {})+
-        $(impl Item for $name {
-            const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-            fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-                prost::Message::decode(bytes).map_err(|error| error.to_string())
-            }
-        })+
-    };
-}
-
-items!(
-    in JSON: Lease PodDisruptionBudget Namespace LimitRange ResourceQuota RuntimeClass HeldPod WrittenObject PriorityClass DeviceClass
-        ResourceClaim ResourceClaimTemplate ResourceSlice PersistentVolumeClaim PersistentVolume StorageClass CsiNode CsiDriver CsiStorageCapacity VolumeAttachment DaemonSet ControllerRevision;
-    in both forms: Node Pod Event
-);
-
-impl Item for WrittenNode {
-    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-        WrittenNode::from_protobuf(bytes)
-    }
-}
 
 fn decode_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
@@ -140,7 +89,7 @@ impl List {
     }
 
     /// Decodes a JSON object, which may lack its type.
-    pub(super) fn decode_json<T: Item>(&self, text: &str) -> Result<T, String> {
+    pub(super) fn decode_json<T: Object>(&self, text: &str) -> Result<T, String> {
         let mut object: T = decode_json(text)?;
         self.check_type(&decode_json(text)?)?;
         object.set_type(&self.api_version, self.kind.api_names().1);
@@ -148,7 +97,7 @@ impl List {
     }
 
     /// Decodes a JSON object that is not an item of a list, and so must have a type.
-    pub(super) fn decode_object<T: Item>(&self, text: &str) -> Result<T, String> {
+    pub(super) fn decode_object<T: Object>(&self, text: &str) -> Result<T, String> {
         let found: TypeMeta = decode_json(text)?;
         if found.kind.is_empty() {
             return Err(format!("it is not a {}", self.kind.api_names().1));
@@ -194,7 +143,7 @@ impl List {
     }
 
     /// Checks that an object has a name, and is in the requested namespace, if any. A DaemonSet must have a UID, by which it owns its pods.
-    pub(super) fn check_place<T: Item>(&self, object: T) -> Result<T, String> {
+    pub(super) fn check_place<T: Object>(&self, object: T) -> Result<T, String> {
         let ObjectMeta { name, namespace: found, uid, .. } = object.metadata();
         check_name(name)?;
         if self.kind == Kind::DaemonSets && uid.is_empty() {
@@ -289,14 +238,14 @@ pub(super) struct Listed<T> {
 ///
 /// No resource version is requested, so that the list is up to date. Two lists at version 0 may come from servers that
 /// are minutes apart. Fails if the server cannot be reached, or refuses.
-pub(super) async fn open<T: Item>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
+pub(super) async fn open<T: Object>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
     let answer = transport.get(&list.request(), &list.path(None)?, T::ACCEPT).await?;
     Ok(Opened { list, answer })
 }
 
 /// Returns the version that a list would have now. Fails if the server cannot be reached or refuses, or if the response is not such
 /// a list.
-pub(super) async fn version<T: Item>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
+pub(super) async fn version<T: Object>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
     let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
     Ok(read_items(&mut answer, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
@@ -304,7 +253,7 @@ pub(super) async fn version<T: Item>(transport: &Transport, list: &List) -> Resu
 impl Opened<'_> {
     /// Reads the list to its end, and returns the results of `keep` for its items. Fails if the connection is lost, or
     /// if the response is not such a list or incomplete: no API server pages a list without a limit.
-    pub(super) async fn collect<T: Item>(mut self, keep: impl Fn(T) -> Option<T>) -> Result<Listed<T>, ClusterError> {
+    pub(super) async fn collect<T: Object>(mut self, keep: impl Fn(T) -> Option<T>) -> Result<Listed<T>, ClusterError> {
         let mut items = Items::of(&self.list);
         let ListMeta { resource_version, continue_ } = read_items(&mut self.answer, &keep, &mut items).await?;
         if !continue_.is_empty() {
@@ -327,7 +276,7 @@ struct Items<'a, T> {
     count: usize,
 }
 
-impl<'a, T: Item> Items<'a, T> {
+impl<'a, T: Object> Items<'a, T> {
     fn of(list: &'a List) -> Self {
         Items { list, kept: Vec::new(), count: 0 }
     }
@@ -357,7 +306,7 @@ pub(super) struct ListMeta {
 }
 
 /// Reads the items of a list, and returns its metadata.
-async fn read_items<T: Item>(
+async fn read_items<T: Object>(
     answer: &mut Response<'_>,
     keep: &impl Fn(T) -> Option<T>,
     items: &mut Items<'_, T>,

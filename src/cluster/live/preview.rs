@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::list::List;
-use super::request::{ChangeRequest, JSON};
+use super::request::ChangeRequest;
 use super::write::change;
 use super::{Live, list};
 use crate::cluster::error::{ClusterError, is_about_permission, is_dry_run_unsupported};
 use crate::cluster::manifest::{Apply, Manifest};
+use crate::cluster::object::JSON;
 use crate::cluster::similar_names;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::server_side_apply;

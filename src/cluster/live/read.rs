@@ -7,18 +7,20 @@ use futures::stream::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 
 use super::Live;
-use super::list::{self, Item, List, permission};
+use super::list::{self, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::reader::{AT_ONCE, Reader, add_gap, add_missing, unread};
 use super::writes::written_list;
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::{Cluster, Pods};
+use crate::cluster::object::Object;
 use crate::cluster::projection::keep_node;
 use crate::cluster::{CoverageScope, Query, suggestions};
 use crate::model::config_object::uses;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::held_pod::HeldPod;
+use crate::model::kind::with_place;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::pod_disruption_budget::PodDisruptionBudget;
@@ -242,7 +244,7 @@ impl Reader<'_> {
     }
 
     /// Reads a kind of class, if admission is simulated.
-    async fn classes<T: Item>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
+    async fn classes<T: Object>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
         if self.needs.scope.admission { self.list_or_gap(List::of(kind), Some).await } else { Ok(Vec::new()) }
     }
 
@@ -264,28 +266,6 @@ impl Reader<'_> {
         };
         self.note_gap(Kind::Leases, list.namespace, cause);
         Ok(of_scheduler.into_iter().collect())
-    }
-}
-
-/// Adds what was found of a kind that is read on demand. What is forbidden may be readable in some namespaces.
-fn add_on_demand<T: Item>(
-    snapshot: &mut Snapshot,
-    kind: Kind,
-    found: Result<Vec<T>, GapCause>,
-    objects: fn(&mut Snapshot) -> &mut Vec<T>,
-) {
-    match found {
-        Ok(found) => {
-            *objects(snapshot) = found;
-            snapshot.read_on_demand.insert(kind);
-        }
-        Err(cause) => {
-            let cause = match cause {
-                GapCause::Forbidden(permission) if kind.is_claim() => GapCause::ForbiddenElsewhere(permission),
-                cause => cause,
-            };
-            add_gap(snapshot, Gap { kind, namespace: None, cause });
-        }
     }
 }
 
@@ -324,8 +304,7 @@ impl Live {
             vec![String::new()]
         };
         let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
-        let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Nodes) });
-        futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE).try_concat().await
+        self.list_each(Kind::Nodes, field_selectors, keep).await
     }
 }
 
@@ -367,7 +346,7 @@ impl Live {
         } else {
             vec![String::new()]
         };
-        match self.pods_by(selectors, keep).await {
+        match self.list_each(Kind::Pods, selectors, keep).await {
             Ok(found) => {
                 add_missing(&mut snapshot.pods, found);
                 match &mut snapshot.pods_complete {
@@ -390,15 +369,17 @@ impl Live {
     ///
     /// Fails if they cannot be read.
     pub(crate) async fn pending_pods(&self) -> Result<Vec<Pod>, ClusterError> {
-        self.pods_by([UNBOUND.to_owned()], Some).await
+        self.list_each(Kind::Pods, [UNBOUND.to_owned()], Some).await
     }
 
-    async fn pods_by<T: Item>(
+    /// Lists the objects of a kind that match one of several field selectors.
+    async fn list_each<T: Object>(
         &self,
+        kind: Kind,
         field_selectors: impl IntoIterator<Item = String>,
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
-        let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(Kind::Pods) });
+        let lists = field_selectors.into_iter().map(|field_selector| List { field_selector, ..List::of(kind) });
         futures::stream::iter(lists).map(|list| self.list(list, &keep)).buffered(AT_ONCE).try_concat().await
     }
 
@@ -408,7 +389,7 @@ impl Live {
         if nodes.is_empty() {
             return;
         }
-        let pods = self.pods_by(nodes.iter().map(|node| on_node(node)), Some::<HeldPod>);
+        let pods = self.list_each(Kind::Pods, nodes.iter().map(|node| on_node(node)), Some::<HeldPod>);
         let (pods, ()) = futures::join!(pods, self.read_budgets(snapshot));
         // The pods of the DaemonSets were read before: this is not a gap in the pods.
         snapshot.held_pods_unread = pods.as_ref().err().map(|error| unread("list", Kind::Pods, error));
@@ -436,110 +417,96 @@ impl Live {
     }
 
     /// Adds the LimitRanges of these namespaces, unless they were read.
-    pub async fn read_limit_ranges(&self, snapshot: &mut Snapshot, namespaces: BTreeSet<String>) {
-        let kind = Kind::LimitRanges;
-        for namespace in namespaces {
-            if snapshot.limit_ranges.iter().any(|range| range.metadata.namespace == namespace) {
-                continue;
-            }
-            let namespace = Some(namespace);
-            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
-                Ok(ranges) => snapshot.limit_ranges.extend(ranges),
-                Err(cause) => snapshot.gaps.push(Gap { kind, namespace, cause }),
-            }
-        }
+    pub async fn read_limit_ranges(&self, snapshot: &mut Snapshot, mut namespaces: BTreeSet<String>) {
+        let is_read = |namespace: &String| snapshot.limit_ranges.iter().any(|it| it.metadata.namespace == *namespace);
+        namespaces.retain(|namespace| !is_read(namespace));
+        self.read_in(snapshot, Kind::LimitRanges, namespaces, |all| &mut all.limit_ranges).await;
     }
 
     /// Adds the ResourceQuotas of the DaemonSets' namespaces.
     pub async fn read_quotas(&self, snapshot: &mut Snapshot) {
-        let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
-        for namespace in all.collect::<BTreeSet<String>>() {
-            let kind = Kind::ResourceQuotas;
-            let namespace = Some(namespace);
-            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
-                Ok(quotas) => snapshot.resource_quotas.extend(quotas),
-                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace, cause })),
-            }
-        }
+        self.read_in(snapshot, Kind::ResourceQuotas, own_namespaces(snapshot), |all| &mut all.resource_quotas).await;
     }
 
-    /// Adds the device classes, which may provide resources that nodes do not advertise. A server that does not serve them has
-    /// none.
-    pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
-        let kind = Kind::DeviceClasses;
-        match self.list(List::of(kind), Some).await {
-            Ok(classes) => {
-                snapshot.device_classes = classes;
-                snapshot.read_on_demand.insert(kind);
-            }
-            Err(error) if error.is_not_served() => drop(snapshot.read_on_demand.insert(kind)),
-            Err(error) => {
-                let cause = unread("list", kind, &error);
-                snapshot.gaps.push(Gap { kind, namespace: None, cause });
-            }
-        }
-    }
-
-    /// Adds the claims, volumes and what attaches them; claims of the DaemonSets' namespaces if only these may be read.
-    pub async fn read_storage(&self, snapshot: &mut Snapshot) {
-        let claims = Kind::PersistentVolumeClaims;
-        // A server that answers none of them is waited for once.
-        let (found, volumes, classes, nodes, drivers, capacities, attachments) = futures::join!(
-            self.list_or_cause(List::of(claims)).boxed_local(),
-            self.list_or_cause(List::of(Kind::PersistentVolumes)).boxed_local(),
-            self.list_or_cause(List::of(Kind::StorageClasses)).boxed_local(),
-            self.list_or_cause(List::of(Kind::CsiNodes)).boxed_local(),
-            self.list_or_cause(List::of(Kind::CsiDrivers)).boxed_local(),
-            self.list_or_cause(List::of(Kind::CsiStorageCapacities)).boxed_local(),
-            self.list_or_cause(List::of(Kind::VolumeAttachments)).boxed_local(),
-        );
-        self.add_of_namespaces(snapshot, claims, found, |all| &mut all.persistent_volume_claims).await;
-        add_on_demand(snapshot, Kind::PersistentVolumes, volumes, |all| &mut all.persistent_volumes);
-        add_on_demand(snapshot, Kind::StorageClasses, classes, |all| &mut all.storage_classes);
-        add_on_demand(snapshot, Kind::CsiNodes, nodes, |all| &mut all.csi_nodes);
-        add_on_demand(snapshot, Kind::CsiDrivers, drivers, |all| &mut all.csi_drivers);
-        add_on_demand(snapshot, Kind::CsiStorageCapacities, capacities, |all| &mut all.csi_storage_capacities);
-        add_on_demand(snapshot, Kind::VolumeAttachments, attachments, |all| &mut all.volume_attachments);
-    }
-
-    /// Adds the claims to devices, what they are created from, and the devices; as for volumes, those of the DaemonSets' namespaces if only
-    /// these may be read.
-    pub async fn read_device_claims(&self, snapshot: &mut Snapshot) {
-        let (claims, templates) = (Kind::ResourceClaims, Kind::ResourceClaimTemplates);
-        let (of_claims, of_templates, slices) = futures::join!(
-            self.list_or_cause(List::of(claims)).boxed_local(),
-            self.list_or_cause(List::of(templates)).boxed_local(),
-            self.list_or_cause(List::of(Kind::ResourceSlices)).boxed_local(),
-        );
-        self.add_of_namespaces(snapshot, claims, of_claims, |all| &mut all.resource_claims).await;
-        self.add_of_namespaces(snapshot, templates, of_templates, |all| &mut all.resource_claim_templates).await;
-        add_on_demand(snapshot, Kind::ResourceSlices, slices, |all| &mut all.resource_slices);
-        if !snapshot.read_on_demand.contains(&Kind::DeviceClasses) {
-            self.read_device_classes(snapshot).await;
-        }
-    }
-
-    /// Adds what was found of a kind, or, if only that may be read, what is found of it in the DaemonSets' namespaces.
-    async fn add_of_namespaces<T: Item>(
+    /// Adds the objects of a kind in some namespaces, and returns whether those of any could be read.
+    async fn read_in<T: Object>(
         &self,
         snapshot: &mut Snapshot,
         kind: Kind,
-        found: Result<Vec<T>, GapCause>,
+        namespaces: BTreeSet<String>,
         objects: fn(&mut Snapshot) -> &mut Vec<T>,
-    ) {
-        let is_forbidden = matches!(found, Err(GapCause::Forbidden(_)));
-        add_on_demand(snapshot, kind, found, objects);
-        let own = snapshot.daemon_sets.iter().filter(|_| is_forbidden).map(|one| one.metadata.namespace.clone());
-        for namespace in own.collect::<BTreeSet<String>>() {
-            let list = List { namespace: Some(namespace.clone()), ..List::of(kind) };
-            match self.list_or_cause(list).await {
+    ) -> bool {
+        let mut is_read = false;
+        for namespace in namespaces.into_iter().map(Some) {
+            match self.list_or_cause(List { namespace: namespace.clone(), ..List::of(kind) }).await {
                 Ok(found) => {
                     objects(snapshot).extend(found);
-                    snapshot.read_on_demand.insert(kind);
+                    is_read = true;
                 }
-                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: Some(namespace), cause })),
+                Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace, cause })),
             }
         }
+        is_read
+    }
+
+    /// Adds the device classes, which may provide resources that nodes do not advertise.
+    pub async fn read_device_classes(&self, snapshot: &mut Snapshot) {
+        self.read_on_demand(snapshot, &[Kind::DeviceClasses]).await;
+    }
+
+    /// Adds the claims, volumes and what attaches them.
+    pub async fn read_storage(&self, snapshot: &mut Snapshot) {
+        self.read_on_demand(snapshot, &STORAGE).await;
+    }
+
+    /// Adds the claims to devices, what they are created from, and the devices.
+    pub async fn read_device_claims(&self, snapshot: &mut Snapshot) {
+        let has_classes = snapshot.read_on_demand.contains(&Kind::DeviceClasses);
+        self.read_on_demand(snapshot, if has_classes { &DEVICES[1..] } else { &DEVICES }).await;
+    }
+
+    /// Adds the objects of kinds that are read on demand; of claims, those of the DaemonSets' namespaces if only these may be read.
+    async fn read_on_demand(&self, snapshot: &mut Snapshot, kinds: &[Kind]) {
+        // A server that answers none of them is waited for once.
+        let reads = kinds
+            .iter()
+            .filter_map(|kind| with_place!(*kind, place => self.on_demand(*kind, place.of_mut).boxed_local()));
+        for add in join_all(reads).await {
+            add(snapshot);
+        }
+        for kind in kinds.iter().copied().filter(|kind| kind.is_claim()) {
+            let cause = GapCause::ForbiddenElsewhere(permission("list", kind));
+            if snapshot.gaps.contains(&Gap { kind, namespace: None, cause }) {
+                let own = own_namespaces(snapshot);
+                let is_read =
+                    with_place!(kind, place => self.read_in(snapshot, kind, own, place.of_mut).boxed_local().await);
+                snapshot.read_on_demand.extend(is_read.filter(|is_read| *is_read).map(|_| kind));
+            }
+        }
+    }
+
+    /// Lists a kind that is read on demand, and returns what adds the result to a snapshot.
+    async fn on_demand<T: Object + 'static>(
+        &self,
+        kind: Kind,
+        objects: fn(&mut Snapshot) -> &mut Vec<T>,
+    ) -> Box<dyn FnOnce(&mut Snapshot)> {
+        let found = match self.list(List::of(kind), Some).await {
+            // A server that does not serve them has none.
+            Err(error) if kind == Kind::DeviceClasses && error.is_not_served() => Ok(Vec::new()),
+            // Claims may be readable in some namespaces.
+            Err(error) if kind.is_claim() && error.is_forbidden() => {
+                Err(GapCause::ForbiddenElsewhere(permission("list", kind)))
+            }
+            found => found.map_err(|error| unread("list", kind, &error)),
+        };
+        Box::new(move |snapshot| match found {
+            Ok(found) => {
+                *objects(snapshot) = found;
+                snapshot.read_on_demand.insert(kind);
+            }
+            Err(cause) => drop(add_gap(snapshot, Gap { kind, namespace: None, cause })),
+        })
     }
 
     /// For DaemonSets whose pod on this node has not become ready, adds their pods on other nodes. A failure does not
@@ -592,6 +559,25 @@ impl Live {
             }
         }
     }
+}
+
+/// The claims to volumes, the volumes, and what attaches them.
+const STORAGE: [Kind; 7] = [
+    Kind::PersistentVolumeClaims,
+    Kind::PersistentVolumes,
+    Kind::StorageClasses,
+    Kind::CsiNodes,
+    Kind::CsiDrivers,
+    Kind::CsiStorageCapacities,
+    Kind::VolumeAttachments,
+];
+
+/// The devices, and the claims to them.
+const DEVICES: [Kind; 4] =
+    [Kind::DeviceClasses, Kind::ResourceClaims, Kind::ResourceClaimTemplates, Kind::ResourceSlices];
+
+fn own_namespaces(snapshot: &Snapshot) -> BTreeSet<String> {
+    snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone()).collect()
 }
 
 /// Selects the pods that are bound to a node.

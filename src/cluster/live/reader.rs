@@ -8,13 +8,13 @@ use futures::future::{join_all, try_join_all};
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
-use super::list::{self, Item, List, permission};
+use super::list::{self, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::request::JSON;
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::{Needs, Pods};
-use crate::cluster::{Flavors, Object, Query, Wanted, neighbor, suggestions};
+use crate::cluster::object::{JSON, Object};
+use crate::cluster::{Flavors, Query, Wanted, neighbor, suggestions};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
 
     /// Lists a kind in the query's namespace, or in all; if that is forbidden, in each namespace
     /// that has a DaemonSet.
-    pub(super) async fn list_scope<T: Item>(
+    pub(super) async fn list_scope<T: Object>(
         &self,
         list: List,
         matcher: &DaemonSetMatcher,
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Lists a kind, or records that it is forbidden, or that an optional kind is not served.
-    pub(super) async fn list_or_gap<T: Item>(
+    pub(super) async fn list_or_gap<T: Object>(
         &self,
         list: List,
         keep: impl Fn(T) -> Option<T>,
@@ -283,13 +283,13 @@ impl<'a> Reader<'a> {
 
 impl Live {
     /// Lists a kind; an error is returned as the cause of a gap.
-    pub(super) async fn list_or_cause<T: Item>(&self, list: List) -> Result<Vec<T>, GapCause> {
+    pub(super) async fn list_or_cause<T: Object>(&self, list: List) -> Result<Vec<T>, GapCause> {
         let kind = list.kind;
         self.list(list, Some).await.map_err(|error| unread("list", kind, &error))
     }
 
     /// Reads one object; `None` if it does not exist.
-    pub(super) async fn get<T: Item>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
+    pub(super) async fn get<T: Object>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
         let request = format!("get {}", list.kind.resource());
         let mut answer = match self.transport.get(&request, &list.object(name), JSON).await {
             Ok(answer) => answer,
@@ -307,7 +307,7 @@ impl Live {
     }
 
     /// Lists a kind, and returns the result of `keep` for each object.
-    pub(super) async fn list<T: Item>(
+    pub(super) async fn list<T: Object>(
         &self,
         list: List,
         keep: impl Fn(T) -> Option<T>,

@@ -13,17 +13,13 @@ use tokio::time::{Instant, sleep};
 
 use super::{KindRead, OnProgress, list, status};
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::JSON;
 use crate::connection::error::ConnectionError;
 use crate::connection::{Connection, Retries, SILENCE, TooLongToWait, repeated_until};
 use crate::model::snapshot::Kind;
 
 /// The most bytes that are read of an error's body.
 const LONGEST_REFUSAL: usize = 1 << 16;
-
-/// JSON as the only accepted format.
-pub(super) const JSON: &str = "application/json";
-/// Protobuf as the preferred format: old servers and proxies send JSON.
-pub(super) const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 /// Sends requests to one server.
 pub(super) struct Transport {

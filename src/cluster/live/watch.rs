@@ -25,7 +25,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use super::follow::{ListChange, follow};
-use super::list::{Item, List, permission};
+use super::list::{List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
 use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
 use super::reader::{Reader, add_gap};
@@ -33,6 +33,7 @@ use super::writes::{keep_written, written_list};
 use super::{Live, advanced};
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::{Cluster, Pods};
+use crate::cluster::object::Object;
 use crate::cluster::projection::keep_node;
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::model::daemon_set::DaemonSet;
@@ -243,28 +244,21 @@ impl<'a> Watch<'a> {
                 let is_wanted = query.wants(&daemon_set.metadata) && !is_own.contains(&name(&daemon_set));
                 is_wanted.then_some(daemon_set)
             };
-            self.follow(Subject::Kind(Kind::AdvancedDaemonSets), advanced, keep, |change, all| {
-                apply(change, &mut all.advanced_daemon_sets, |_| true)
-            });
+            self.follow_kind(advanced, keep, |all| &mut all.advanced_daemon_sets);
         }
         if !is_only_advanced {
             let query = self.query.clone();
             let keep = move |daemon_set: DaemonSet| query.wants(&daemon_set.metadata).then_some(daemon_set);
-            self.follow(Subject::Kind(Kind::DaemonSets), own, keep, |change, all| {
-                apply(change, &mut all.daemon_sets, |_| true)
-            });
+            self.follow_kind(own, keep, |all| &mut all.daemon_sets);
         }
         if self.query.needs().cluster == Cluster::Writes {
             return self.follow_writes();
         }
-        let keep = |node| Some(keep_node(node, false));
-        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep, |change, all| {
-            apply(change, &mut all.nodes, |_| true)
-        });
+        self.follow_kind(List::of(Kind::Nodes), |node| Some(keep_node(node, false)), |all| &mut all.nodes);
         let (namespace, name) = CONTROLLER_MANAGER;
         let namespace = Some(namespace.to_owned());
         let leases = List { namespace, field_selector: by_name(name), ..List::of(Kind::Leases) };
-        self.follow(Subject::Kind(Kind::Leases), leases, Some, |change, all| apply(change, &mut all.leases, |_| true));
+        self.follow_kind(leases, Some, |all| &mut all.leases);
     }
 
     /// Follows the objects that reveal recent changes besides DaemonSets and their revisions.
@@ -272,9 +266,7 @@ impl<'a> Watch<'a> {
         self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written(), apply_written);
         for kind in Kind::WRITTEN {
             let list = written_list(kind, self.query.namespace.as_deref());
-            self.follow(Subject::Kind(kind), list, Some::<WrittenObject>, move |change, all| {
-                apply(change, all.written_objects.entry(kind).or_default(), |_| true)
-            });
+            self.follow_kind(list, Some::<WrittenObject>, move |all| all.written_objects.entry(kind).or_default());
         }
     }
 
@@ -290,20 +282,18 @@ impl<'a> Watch<'a> {
         let matcher = Rc::new(DaemonSetMatcher::new(&daemon_sets, false));
         let list = |kind| List { namespace: namespace.clone(), ..List::of(kind) };
         let keep = matcher.clone();
-        self.follow(
-            Subject::Kind(Kind::ControllerRevisions),
+        self.follow_kind(
             List { label_selector: selector.clone(), ..list(Kind::ControllerRevisions) },
             move |revision| keep.keeps_revision(&revision).then_some(revision),
-            |change, all| apply(change, &mut all.controller_revisions, |_| true),
+            |all| &mut all.controller_revisions,
         );
         let needs = Rc::new(self.query.needs());
         if needs.pods != Pods::None {
             let keep = matcher.clone();
-            self.follow(
-                Subject::Kind(Kind::Pods),
+            self.follow_kind(
                 List { label_selector: selector, ..list(Kind::Pods) },
                 move |pod| keep.keep_pod(pod, foreign),
-                |change, all| apply(change, &mut all.pods, |_| true),
+                |all| &mut all.pods,
             );
         }
         for events in needs.events.clone() {
@@ -318,7 +308,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn follow<T: Item + 'a>(
+    /// Follows all objects of a kind in a snapshot.
+    fn follow_kind<T: Object + 'a>(
+        &mut self,
+        list: List,
+        keep: impl Fn(T) -> Option<T> + 'a,
+        objects: impl Fn(&mut Snapshot) -> &mut Vec<T> + Copy + 'a,
+    ) {
+        let subject = Subject::Kind(list.kind);
+        self.follow(subject, list, keep, move |change, all| apply(change, objects(all), |_| true));
+    }
+
+    fn follow<T: Object + 'a>(
         &mut self,
         subject: Subject,
         list: List,
@@ -490,8 +491,8 @@ enum Outcome {
 }
 
 /// Applies a change to the objects for which `belongs` returns true.
-fn apply<T: Item>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
-    fn place<T: Item>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
+fn apply<T: Object>(change: ListChange<T>, objects: &mut Vec<T>, belongs: impl Fn(&T) -> bool) -> Outcome {
+    fn place<T: Object>(objects: &[T], wanted: (&str, &str)) -> Result<usize, usize> {
         objects.binary_search_by(|object| object.key().cmp(&wanted))
     }
     match change {

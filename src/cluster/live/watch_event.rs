@@ -5,11 +5,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::codec::{Decoder, LengthDelimitedCodec, LinesCodec, LinesCodecError};
 
-use super::list::{Item, List};
+use super::list::List;
 use super::protobuf::{MAGIC, Unknown};
 use super::request::Response;
 use super::status::{self, Status};
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::Object;
 use crate::cluster::pieces::MAX_ITEM;
 
 const TOO_LONG: &str = "an event is longer than any object of Kubernetes";
@@ -51,7 +52,7 @@ impl<'a> Events<'a> {
     }
 
     /// Returns the next event; `None` at the end of the watch.
-    pub(super) async fn next<T: Item>(&mut self, list: &List) -> Result<Option<Event<T>>, ClusterError> {
+    pub(super) async fn next<T: Object>(&mut self, list: &List) -> Result<Option<Event<T>>, ClusterError> {
         loop {
             let event = match &mut self.framing {
                 Framing::Protobuf(codec) => match codec.decode(&mut self.buffer) {
@@ -76,7 +77,7 @@ impl<'a> Events<'a> {
 }
 
 /// Decodes a `metav1.WatchEvent`, whose object is in an envelope of its own.
-fn decode_protobuf<T: Item>(list: &List, frame: &[u8]) -> Result<Event<T>, String> {
+fn decode_protobuf<T: Object>(list: &List, frame: &[u8]) -> Result<Event<T>, String> {
     #[derive(Clone, PartialEq, prost::Message)]
     struct WatchEvent {
         #[prost(string, tag = 1)]
@@ -103,7 +104,7 @@ fn decode_protobuf<T: Item>(list: &List, frame: &[u8]) -> Result<Event<T>, Strin
     event(list, &type_, object, whole)
 }
 
-fn decode_json<T: Item>(list: &List, line: &str) -> Result<Event<T>, String> {
+fn decode_json<T: Object>(list: &List, line: &str) -> Result<Event<T>, String> {
     #[derive(Deserialize)]
     struct WatchEvent<'a> {
         #[serde(rename = "type")]
@@ -115,7 +116,7 @@ fn decode_json<T: Item>(list: &List, line: &str) -> Result<Event<T>, String> {
     event(list, &type_, || list.decode_json(object.get()), object.get().as_bytes())
 }
 
-fn event<T: Item>(
+fn event<T: Object>(
     list: &List,
     type_: &str,
     object: impl FnOnce() -> Result<T, String>,

@@ -4,10 +4,11 @@ use http::Method;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::list::{Item, List};
-use super::request::{ChangeRequest, JSON};
+use super::list::List;
+use super::request::ChangeRequest;
 use super::{Live, list};
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::{JSON, Object};
 use crate::connection::error::ConnectionError;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::pod::Pod;
@@ -52,7 +53,7 @@ impl Live {
         self.read_again(kind, before.api_version(), &before.metadata.namespace, &before.metadata.name).await
     }
 
-    async fn read_again<T: Item>(
+    async fn read_again<T: Object>(
         &self,
         kind: Kind,
         api_version: &str,

@@ -28,14 +28,23 @@ pub(super) const JSON: &str = "application/json";
 /// Protobuf as the preferred format: old servers and proxies send JSON.
 const PROTOBUF_OR_JSON: &str = "application/vnd.kubernetes.protobuf, application/json";
 
+/// Decodes an object in protobuf.
+type Decode<T> = fn(&[u8]) -> Result<T, String>;
+
 /// An object of a kind in a snapshot.
 pub(super) trait Object: Clone + PartialEq + DeserializeOwned {
-    /// The media types to request.
-    const ACCEPT: &'static str = JSON;
+    /// Decodes the object in protobuf, if it is requested in that format.
+    const DECODE: Option<Decode<Self>> = None;
+
+    /// Returns the media types to request.
+    fn accept() -> &'static str {
+        if Self::DECODE.is_some() { PROTOBUF_OR_JSON } else { JSON }
+    }
 
     /// Decodes the object in protobuf.
-    fn from_protobuf(_: &[u8]) -> Result<Self, String> {
-        Err("it came in protobuf, and JSON was requested".to_owned())
+    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
+        let decode = Self::DECODE.ok_or("it came in protobuf, and JSON was requested")?;
+        decode(bytes)
     }
 
     fn metadata(&self) -> &ObjectMeta;
@@ -113,11 +122,7 @@ fn decoded<T: prost::Message + Default>(bytes: &[u8]) -> Result<T, String> {
 }
 
 impl Object for Node {
-    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-        decoded(bytes)
-    }
+    const DECODE: Option<Decode<Self>> = Some(decoded);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -133,11 +138,7 @@ impl Object for Node {
 }
 
 impl Object for Pod {
-    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-        decoded(bytes)
-    }
+    const DECODE: Option<Decode<Self>> = Some(decoded);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -159,11 +160,7 @@ fn state_time(state: &ContainerState) -> Option<Timestamp> {
 }
 
 impl Object for Event {
-    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-        decoded(bytes)
-    }
+    const DECODE: Option<Decode<Self>> = Some(decoded);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.metadata
@@ -176,11 +173,7 @@ impl Object for Event {
 }
 
 impl Object for WrittenNode {
-    const ACCEPT: &'static str = PROTOBUF_OR_JSON;
-
-    fn from_protobuf(bytes: &[u8]) -> Result<Self, String> {
-        WrittenNode::from_protobuf(bytes)
-    }
+    const DECODE: Option<Decode<Self>> = Some(WrittenNode::from_protobuf);
 
     fn metadata(&self) -> &ObjectMeta {
         &self.node.metadata

@@ -225,7 +225,7 @@ impl<'a, K> Follower<'a, K> {
         let began = Instant::now();
         let opened = async {
             let path = self.list.watch(&version, seconds)?;
-            Events::new(self.transport.watch(&request, &path, T::ACCEPT, max_silence).await?)
+            Events::new(self.transport.watch(&request, &path, T::accept(), max_silence).await?)
         };
         match opened.await {
             Ok(events) => {

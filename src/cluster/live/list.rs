@@ -239,14 +239,14 @@ pub(super) struct Listed<T> {
 /// No resource version is requested, so that the list is up to date. Two lists at version 0 may come from servers that
 /// are minutes apart. Fails if the server cannot be reached, or refuses.
 pub(super) async fn open<T: Object>(transport: &Transport, list: List) -> Result<Opened<'_>, ClusterError> {
-    let answer = transport.get(&list.request(), &list.path(None)?, T::ACCEPT).await?;
+    let answer = transport.get(&list.request(), &list.path(None)?, T::accept()).await?;
     Ok(Opened { list, answer })
 }
 
 /// Returns the version that a list would have now. Fails if the server cannot be reached or refuses, or if the response is not such
 /// a list.
 pub(super) async fn version<T: Object>(transport: &Transport, list: &List) -> Result<String, ClusterError> {
-    let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::ACCEPT).await?;
+    let mut answer = transport.get(&list.request(), &list.path(Some(1))?, T::accept()).await?;
     Ok(read_items(&mut answer, &|_: T| None, &mut Items::of(list)).await?.resource_version)
 }
 

@@ -8,28 +8,37 @@ use super::pod::{Container, PodSpec, ResourceList};
 pub type Exact<'a> = BTreeMap<&'a str, i128>;
 
 impl PodSpec {
-    /// Returns the most that the containers use at any time: all regular ones, or the init containers that start before them.
-    ///
-    /// Ported from `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+    /// Returns the most that the containers use at any time.
     pub fn aggregate<'a>(&'a self, amounts: impl Fn(&'a Container) -> Exact<'a>) -> Exact<'a> {
-        let (mut all_running, mut sidecars, mut while_starting) = (Exact::new(), Exact::new(), Exact::new());
-        for container in &self.containers {
-            add(&mut all_running, &amounts(container));
-        }
-        for container in &self.init_containers {
-            let mut amounts = amounts(container);
-            if container.is_sidecar() {
-                add(&mut all_running, &amounts);
-                add(&mut sidecars, &amounts);
-                greatest(&mut while_starting, &sidecars);
-            } else {
-                add(&mut amounts, &sidecars);
-                greatest(&mut while_starting, &amounts);
-            }
-        }
-        greatest(&mut all_running, &while_starting);
-        all_running
+        let initial = self.init_containers.iter().map(|container| (amounts(container), container.is_sidecar()));
+        aggregate(self.containers.iter().map(&amounts), initial)
     }
+}
+
+/// Returns the most that the containers of a pod use at any time: all regular ones, or the init containers that start before them, each
+/// with whether it is a sidecar.
+///
+/// Ported from `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2.
+pub fn aggregate<'a>(
+    containers: impl Iterator<Item = Exact<'a>>,
+    init_containers: impl Iterator<Item = (Exact<'a>, bool)>,
+) -> Exact<'a> {
+    let (mut all_running, mut sidecars, mut while_starting) = (Exact::new(), Exact::new(), Exact::new());
+    for amounts in containers {
+        add(&mut all_running, &amounts);
+    }
+    for (mut amounts, is_sidecar) in init_containers {
+        if is_sidecar {
+            add(&mut all_running, &amounts);
+            add(&mut sidecars, &amounts);
+            greatest(&mut while_starting, &sidecars);
+        } else {
+            add(&mut amounts, &sidecars);
+            greatest(&mut while_starting, &amounts);
+        }
+    }
+    greatest(&mut all_running, &while_starting);
+    all_running
 }
 
 /// Returns exact amounts.

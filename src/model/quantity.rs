@@ -88,32 +88,24 @@ impl Quantity {
 
 /// Writes billionths with the largest decimal suffix that leaves no fraction.
 fn decimal(nanos: i128) -> String {
-    if nanos == 0 {
-        return "0".to_owned();
-    }
     let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
-    let mut number = nanos;
-    let mut suffix = 0;
-    while number % 1_000 == 0 && suffix + 1 < suffixes.len() {
-        number /= 1_000;
-        suffix += 1;
-    }
-    format!("{number}{}", suffixes[suffix])
+    if nanos == 0 { "0".to_owned() } else { spelled(nanos, 1_000, &suffixes) }
 }
 
 /// Writes billionths with the largest binary suffix that leaves no fraction, if there is one.
 fn binary(nanos: i128) -> Option<String> {
-    let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let mut number = nanos / NANOS;
+    let is_whole = nanos % NANOS == 0 && nanos != 0;
+    is_whole.then(|| spelled(nanos / NANOS, 1_024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]))
+}
+
+/// Writes a number with the last of some suffixes that leaves no fraction; each is the multiple of the one before.
+fn spelled(mut number: i128, multiple: i128, suffixes: &[&str]) -> String {
     let mut suffix = 0;
-    if nanos % NANOS != 0 || nanos == 0 {
-        return None;
-    }
-    while number % 1_024 == 0 && suffix + 1 < suffixes.len() {
-        number /= 1_024;
+    while number % multiple == 0 && suffix + 1 < suffixes.len() {
+        number /= multiple;
         suffix += 1;
     }
-    Some(format!("{number}{}", suffixes[suffix]))
+    format!("{number}{}", suffixes[suffix])
 }
 
 /// The value of a suffix.

@@ -1,11 +1,11 @@
 //! Rules for resources, from pkg/apis/core/validation/validation.go. Each names its upstream function.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{At, Validation, formats};
-use crate::model::amounts::is_hugepages;
+use crate::model::amounts::{Exact, aggregate, is_hugepages};
 use crate::model::quantity::Quantity;
 
 /// `standardResources`, pkg/apis/core/helper/helpers.go, without those of containers.
@@ -177,7 +177,7 @@ impl<'a> Validation<'a> {
         // `validatePodResourceConsistency`
         for (list, only_huge_pages) in [(&requests, false), (&limits, true)] {
             let kind = if only_huge_pages { "limits" } else { "requests" };
-            for (name, sum) in aggregate(pod, kind) {
+            for (name, sum) in sums(pod, kind) {
                 let Some(amount) = list.value.get(name).filter(|_| !only_huge_pages || is_hugepages(name)) else {
                     continue;
                 };
@@ -198,34 +198,11 @@ impl<'a> Validation<'a> {
     }
 }
 
-/// Returns the sums for a pod's containers: `aggregateContainerResourcesByFn`, k8s.io/component-helpers/resource/helpers.go.
-fn aggregate<'a>(pod: &At<'a>, kind: &str) -> BTreeMap<&'a str, i128> {
-    type Sums<'a> = BTreeMap<&'a str, i128>;
-    let add = |sums: &mut Sums<'a>, more: &Sums<'a>| {
-        more.iter().for_each(|(name, amount)| *sums.entry(name).or_default() += amount);
-    };
-    let of = |container: &At<'a>| -> Sums<'a> {
+/// Returns the sums for a pod's containers.
+fn sums<'a>(pod: &At<'a>, kind: &str) -> Exact<'a> {
+    let of = |container: &At<'a>| -> Exact<'a> {
         amounts(&container.field("resources").field(kind)).map(|(name, amount)| (name, nanos(amount))).collect()
     };
-    let mut result = Sums::new();
-    pod.list("containers").for_each(|container| add(&mut result, &of(&container)));
-    let (mut restartable, mut initial) = (Sums::new(), Sums::new());
-    for container in pod.list("initContainers") {
-        let own = of(&container);
-        let mut sum = restartable.clone();
-        add(&mut sum, &own);
-        if container.text("restartPolicy") == "Always" {
-            add(&mut result, &own);
-            restartable = sum.clone();
-        }
-        for (name, amount) in sum {
-            let most = initial.entry(name).or_default();
-            *most = amount.max(*most);
-        }
-    }
-    for (name, amount) in initial {
-        let most = result.entry(name).or_default();
-        *most = amount.max(*most);
-    }
-    result
+    let initial = pod.list("initContainers").map(|it| (of(&it), it.text("restartPolicy") == "Always"));
+    aggregate(pod.list("containers").map(|it| of(&it)), initial)
 }

@@ -1,18 +1,16 @@
 //! ConfigMaps and Secrets: when they were changed, and who uses them. Their data is never kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use super::metadata::ObjectMeta;
+use super::server_side_apply::{managed_fields, time_of};
 use super::snapshot::Kind;
 use super::template::Template;
 use super::template_parts::{Reference, Referrer, items, references};
-use super::time::Time;
-use super::wire::null_is_default;
 
 /// The fields of ConfigMaps and Secrets that are visible to containers.
 const DATA: [&str; 3] = ["f:data", "f:binaryData", "f:stringData"];
@@ -21,8 +19,7 @@ const DATA: [&str; 3] = ["f:data", "f:binaryData", "f:stringData"];
 const IMMUTABLE: &str = "f:immutable";
 
 /// A ConfigMap or Secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Wire", into = "Wire")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConfigObject {
     /// Name, namespace and creation time.
     pub metadata: ObjectMeta,
@@ -32,59 +29,49 @@ pub struct ConfigObject {
     pub immutable: bool,
 }
 
-/// The fields of the API object that are read and written.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Wire {
-    metadata: Metadata,
-}
+read_from_object!(ConfigObject);
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    name: String,
-    namespace: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    resource_version: String,
-    creation_timestamp: Time,
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
-    managed_fields: Vec<ManagedFields>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ManagedFields {
-    time: Time,
-    #[serde(deserialize_with = "null_is_default", serialize_with = "names_only")]
-    fields_v1: BTreeMap<String, IgnoredAny>,
-}
-
-/// Writes only the names of fields: the keys of a Secret must not be disclosed.
-fn names_only<S: serde::Serializer>(fields: &BTreeMap<String, IgnoredAny>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(fields.keys().map(|name| (name, BTreeMap::<(), ()>::new())))
-}
-
-impl From<Wire> for ConfigObject {
-    fn from(Wire { metadata }: Wire) -> Self {
-        let Metadata { name, namespace, resource_version, creation_timestamp, managed_fields } = metadata;
-        let has_data = |entry: &&ManagedFields| DATA.iter().any(|field| entry.fields_v1.contains_key(*field));
-        let written = managed_fields.iter().filter(has_data).filter_map(|entry| entry.time.get()).max();
+impl ConfigObject {
+    /// Reads what is kept of an object. Fails if a field of its metadata has the wrong type.
+    pub fn from_object(object: Value) -> Result<Self, String> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Slim {
+            metadata: ObjectMeta,
+        }
+        let read: Slim = serde_path_to_error::deserialize(&object).map_err(|error| error.to_string())?;
+        let ObjectMeta { name, namespace, resource_version, creation_timestamp, .. } = read.metadata;
+        let entries = managed_fields(&object);
+        let has = |entry: &Value, field: &str| entry["fieldsV1"].get(field).is_some();
+        let has_data = |entry: &&Value| DATA.iter().any(|field| has(entry, field));
+        let written = entries.iter().filter(has_data).filter_map(time_of).max();
         // An object that never had data has not been changed since its creation.
-        let created = creation_timestamp.get().filter(|_| !managed_fields.is_empty());
-        let immutable = managed_fields.iter().any(|entry| entry.fields_v1.contains_key(IMMUTABLE));
+        let created = creation_timestamp.get().filter(|_| !entries.is_empty());
+        let immutable = entries.iter().any(|entry| has(entry, IMMUTABLE));
         let metadata = ObjectMeta { name, namespace, resource_version, creation_timestamp, ..ObjectMeta::default() };
-        ConfigObject { metadata, changed_at: written.or(created), immutable }
+        Ok(ConfigObject { metadata, changed_at: written.or(created), immutable })
     }
 }
 
-impl From<ConfigObject> for Wire {
-    fn from(ConfigObject { metadata, changed_at, immutable }: ConfigObject) -> Self {
-        let ObjectMeta { name, namespace, resource_version, creation_timestamp, .. } = metadata;
-        let fields = [Some(DATA[0]), immutable.then_some(IMMUTABLE)].into_iter().flatten();
-        let fields_v1 = fields.map(|field| (field.to_owned(), IgnoredAny)).collect();
-        let entry = |time: Timestamp| ManagedFields { time: time.into(), fields_v1 };
-        let managed_fields = changed_at.map(entry).into_iter().collect();
-        Wire { metadata: Metadata { name, namespace, resource_version, creation_timestamp, managed_fields } }
+impl Serialize for ConfigObject {
+    /// Writes only the names of fields: the keys of a Secret must not be disclosed.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            metadata: Metadata<'a>,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata<'a> {
+            #[serde(flatten)]
+            kept: &'a ObjectMeta,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            managed_fields: Option<[Value; 1]>,
+        }
+        let names = [Some(DATA[0]), self.immutable.then_some(IMMUTABLE)].into_iter().flatten();
+        let fields: Map<String, Value> = names.map(|name| (name.to_owned(), json!({}))).collect();
+        let managed_fields = self.changed_at.map(|time| [json!({"time": time, "fieldsV1": fields})]);
+        Wire { metadata: Metadata { kept: &self.metadata, managed_fields } }.serialize(serializer)
     }
 }
 

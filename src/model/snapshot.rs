@@ -18,11 +18,11 @@ use super::node::Node;
 use super::pod::{Pod, ResourceList, Toleration};
 use super::pod_disruption_budget::PodDisruptionBudget;
 use super::resource_quota::ResourceQuota;
+use super::server_side_apply::{managed_fields, time_of};
 use super::storage::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
 };
 use super::time::Time;
-use super::wire::null_is_default;
 use super::written::{Written, WrittenNode, WrittenObject};
 
 /// The contents of a cluster, as read.
@@ -450,8 +450,7 @@ pub const NODE_SELECTOR_ANNOTATIONS: [&str; 2] =
     ["openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"];
 
 /// A lease that a component renews while it runs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "WholeLease")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Lease {
     /// Name and namespace.
     pub metadata: ObjectMeta,
@@ -462,47 +461,24 @@ pub struct Lease {
     pub written_at: Time,
 }
 
-/// A lease with its `managedFields`.
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct WholeLease {
-    metadata: WholeMetadata,
-    spec: LeaseSpec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WholeMetadata {
-    #[serde(flatten)]
-    metadata: ObjectMeta,
-    #[serde(deserialize_with = "null_is_default")]
-    managed_fields: Vec<ManagedTime>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ManagedTime {
-    time: Time,
-    fields_v1: Value,
-}
-
-impl ManagedTime {
-    /// Anyone may write another field, such as an annotation.
-    fn is_of_renewal(&self) -> bool {
-        self.fields_v1["f:spec"].get("f:renewTime").is_some()
-    }
-}
-
-impl From<WholeLease> for Lease {
-    fn from(WholeLease { metadata: WholeMetadata { metadata, managed_fields }, spec }: WholeLease) -> Self {
-        let renewals = managed_fields.into_iter().filter(ManagedTime::is_of_renewal);
-        let written_at = renewals.map(|managed| managed.time).max_by_key(Time::get).unwrap_or_default();
-        Lease { metadata, spec, written_at }
-    }
-}
+read_from_object!(Lease);
 
 impl Lease {
+    /// Reads a lease. Fails if a field has the wrong type.
+    pub fn from_object(object: Value) -> Result<Self, String> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Slim {
+            metadata: ObjectMeta,
+            spec: LeaseSpec,
+        }
+        // Anyone may write another field, such as an annotation.
+        let is_renewal = |entry: &&Value| entry["fieldsV1"]["f:spec"].get("f:renewTime").is_some();
+        let renewed = managed_fields(&object).iter().filter(is_renewal).filter_map(time_of).max();
+        let Slim { metadata, spec } = serde_path_to_error::deserialize(&object).map_err(|error| error.to_string())?;
+        Ok(Lease { metadata, spec, written_at: renewed.map(Time::from).unwrap_or_default() })
+    }
+
     /// Returns when it was last renewed, by its holder's clock or by that of the API server, whichever is later.
     pub fn renewed_at(&self) -> Option<Timestamp> {
         self.spec.renew_time.get().map(|renewed| self.written_at.get().map_or(renewed, |written| renewed.max(written)))

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::Node;
-use crate::model::template_parts::{containers, volumes};
+use crate::model::template_parts::{containers, texts, volumes};
 
 /// Taints whose DaemonSet is recognized by the name of a container: not every template contains the domain.
 const CONTAINERS: [(&str, &str); 8] = [
@@ -99,10 +99,5 @@ pub fn is_node_agent(daemon_set: &DaemonSet, keys: &BTreeSet<String>) -> bool {
 
 /// Returns whether a string in a value contains a text.
 fn mentions(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(string) => string.contains(text),
-        Value::Array(values) => values.iter().any(|value| mentions(value, text)),
-        Value::Object(fields) => fields.values().any(|value| mentions(value, text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
+    texts(value).iter().any(|string| string.contains(text))
 }

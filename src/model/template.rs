@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::metadata::RESTARTED_AT_ANNOTATION;
 use super::quantity::Quantity;
 use super::template_defaults;
-use super::template_parts::{Reference, references};
-use super::template_types::{FieldKind, PodTemplateSpec, Type};
+use super::template_parts::{Reference, references, texts};
+use super::template_types::{FieldKind, PodTemplateSpec, Scalar, Type};
 
 /// A pod template as JSON, with every field, including unknown ones.
 #[derive(Debug, Clone)]
@@ -74,17 +74,7 @@ impl Template {
 
     /// Returns every text that is the value of a field.
     pub fn texts(&self) -> BTreeSet<&str> {
-        fn add<'a>(value: &'a Value, texts: &mut BTreeSet<&'a str>) {
-            match value {
-                Value::String(text) => drop(texts.insert(text)),
-                Value::Object(fields) => fields.values().for_each(|value| add(value, texts)),
-                Value::Array(items) => items.iter().for_each(|item| add(item, texts)),
-                _ => {}
-            }
-        }
-        let mut texts = BTreeSet::new();
-        add(&self.value, &mut texts);
-        texts
+        texts(&self.value).into_iter().collect()
     }
 
     /// Returns whether two templates are semantically equal.
@@ -121,15 +111,16 @@ fn has_all(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// Removes nulls and strategic merge patch directives; in a map of strings, Go reads null as an empty string.
-fn drop_noise(value: &mut Value, of: Option<&Type>) {
+/// Removes null fields and strategic merge patch directives. In lists and maps, Go reads null as the zero value.
+pub(crate) fn drop_noise(value: &mut Value, of: Option<&Type>) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, field| !field.is_null() && name != "$patch");
             for (name, field) in fields {
                 match of.and_then(|of| Some(&of.field(name)?.kind)) {
-                    Some(FieldKind::Texts) => replace_nulls(field, &json!("")),
-                    Some(FieldKind::Quantities) => replace_nulls(field, &json!("0")),
+                    Some(FieldKind::Texts | FieldKind::Values(Scalar::Text)) => fill_in(field, &json!("")),
+                    Some(FieldKind::Values(_)) => fill_in(field, &json!(0)),
+                    Some(FieldKind::Quantities) => fill_in(field, &json!("0")),
                     Some(FieldKind::Struct(of) | FieldKind::Optional(of) | FieldKind::List(of, _)) => {
                         drop_noise(field, Some(of))
                     }
@@ -137,15 +128,26 @@ fn drop_noise(value: &mut Value, of: Option<&Type>) {
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| drop_noise(item, of)),
+        Value::Array(items) => {
+            for item in items {
+                if of.is_some() && item.is_null() {
+                    *item = json!({});
+                }
+                drop_noise(item, of);
+            }
+        }
         _ => {}
     }
 }
 
-fn replace_nulls(map: &mut Value, with: &Value) {
-    if let Value::Object(map) = map {
-        map.values_mut().filter(|value| value.is_null()).for_each(|value| *value = with.clone());
-    }
+/// Replaces nulls in a list or map.
+fn fill_in(values: &mut Value, zero: &Value) {
+    let values: Vec<&mut Value> = match values {
+        Value::Array(items) => items.iter_mut().collect(),
+        Value::Object(entries) => entries.values_mut().collect(),
+        _ => return,
+    };
+    values.into_iter().filter(|value| value.is_null()).for_each(|value| *value = zero.clone());
 }
 
 /// Returns the canonical form of an object of a type: see [`Template::normal`].
@@ -209,7 +211,7 @@ fn resource_amount(resource: &str, amount: &Value) -> Value {
 /// Returns the canonical spelling of a quantity; anything else is returned unchanged.
 fn canonical(value: &Value, spell: impl Fn(&Quantity) -> Option<String>) -> Value {
     let quantity = match value {
-        Value::String(text) => Quantity::new(text),
+        Value::String(text) => Quantity::new(text.trim()),
         Value::Number(number) => Quantity::new(number.to_string()),
         _ => return value.clone(),
     };

@@ -17,6 +17,16 @@ pub(crate) fn volumes(template: &Value) -> impl Iterator<Item = &Value> + Clone 
     items(&template["spec"], "volumes")
 }
 
+/// Returns every text that is the value of a field or an item.
+pub(crate) fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Object(fields) => fields.values().flat_map(texts).collect(),
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// A reference of a template to an object in the namespace of the pods, or to a cluster-scoped one.
 #[derive(Debug, Clone, Copy)]
 pub struct Reference<'a> {

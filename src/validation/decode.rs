@@ -1,6 +1,6 @@
 //! Whether an object can be decoded into the Go types: no unknown fields, no values of another type.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Validation;
 use crate::model::quantity::Quantity;
@@ -125,38 +125,4 @@ fn is_time(text: &str) -> bool {
         })
     });
     layout && text.parse::<jiff::Timestamp>().is_ok()
-}
-
-/// Replaces nulls in lists and maps by the values that Go reads, removes null fields, and trims quantities.
-pub(super) fn fill_in_nulls(of: &'static Type, value: &mut Value) {
-    let Value::Object(fields) = value else {
-        *value = json!({});
-        return;
-    };
-    fields.retain(|_, field| !field.is_null());
-    for (name, value) in fields {
-        match (of.field(name).map(|field| &field.kind), value) {
-            (Some(FieldKind::Struct(of) | FieldKind::Optional(of)), value) => fill_in_nulls(of, value),
-            (Some(FieldKind::List(of, _)), Value::Array(items)) => {
-                items.iter_mut().for_each(|item| fill_in_nulls(of, item));
-            }
-            (Some(FieldKind::Values(scalar)), Value::Array(items)) => {
-                let zero = if *scalar == Scalar::Text { json!("") } else { json!(0) };
-                items.iter_mut().filter(|item| item.is_null()).for_each(|item| *item = zero.clone());
-            }
-            (Some(FieldKind::Texts), Value::Object(entries)) => {
-                entries.values_mut().filter(|entry| entry.is_null()).for_each(|entry| *entry = json!(""));
-            }
-            (Some(FieldKind::Quantities), Value::Object(entries)) => {
-                for entry in entries.values_mut() {
-                    match entry {
-                        Value::Null => *entry = json!("0"),
-                        Value::String(text) => *text = text.trim().to_owned(),
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
 }

@@ -16,7 +16,7 @@ mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::formats::Format;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
@@ -47,8 +47,8 @@ fn problems(
     if !problems.is_empty() {
         return problems;
     }
-    let mut given = merged.clone();
-    decode::fill_in_nulls(of, &mut given);
+    let mut given = if merged.is_null() { json!({}) } else { merged.clone() };
+    template::drop_noise(&mut given, Some(of));
     let normal = template::normal(of, &given);
     let mut found = Validation::default();
     check(&mut found, &At { path: path.to_owned(), value: &normal, given: &given });

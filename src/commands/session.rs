@@ -710,7 +710,7 @@ impl Session {
     pub(super) fn has_warnings(&self) -> bool {
         let has_other_clock =
             |live: &Live| !self.said_clock.get() && live.observed().clock_difference().abs() > CLOCK_TOLERANCE;
-        matches!(&self.source, Source::Live(live) if live.has_warnings() || has_other_clock(live))
+        matches!(&self.source, Source::Live(live) if live.observed().has_warnings() || has_other_clock(live))
     }
 
     /// Reports once if the server's clock and this machine's differ by more than a minute.
@@ -730,7 +730,7 @@ impl Session {
         match &self.source {
             Source::Live(live) => {
                 self.compare_clocks(live.observed().clock_difference(), io)?;
-                let warnings = live.take_warnings();
+                let warnings = live.observed().take_warnings();
                 io.server_warnings += warnings.len();
                 warn(warnings, io)
             }

@@ -15,6 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::{ExposeSecret, SecretString};
 
+use super::auth::has_authorization;
 use super::connector::invalid_proxy;
 use super::error::ConnectionError;
 use super::options::{ConnectOptions, given};
@@ -66,9 +67,8 @@ fn load_in(options: &ConnectOptions, pod: Option<Config>) -> Result<Config, Conn
 /// Returns the configuration for a cluster in the kubeconfig.
 fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, ConnectionError> {
     let ServerAddress { url, user_info } = ServerAddress::parse(cluster.server.as_deref().unwrap_or_default())?;
-    let has_header = user.username.is_some() || user.token.is_some() || user.token_file.is_some();
     if let Some((name, password)) = user_info
-        && !has_header
+        && !has_authorization(&user)
         && user.exec.is_none()
         && user.auth_provider.is_none()
     {
@@ -81,11 +81,10 @@ fn of_cluster(cluster: &Cluster, mut user: AuthInfo) -> Result<Config, Connectio
             "remove one of them from the cluster, or give --certificate-authority or --insecure-skip-tls-verify",
         ));
     }
-    let shown =
-        ExecAuthCluster::try_from(cluster).map_err(|error| unreadable_authority(cluster, &error.to_string()))?;
     let mut config = Config::new(url);
     config.accept_invalid_certs = insecure;
-    config.root_cert = authorities(cluster, shown.certificate_authority_data.as_deref())?;
+    let (shown, authorities) = with_authorities(cluster)?;
+    config.root_cert = authorities;
     config.tls_server_name.clone_from(&cluster.tls_server_name);
     // Ported from `parseProxyURL`, k8s.io/client-go/tools/clientcmd/helpers.go, release 1.37.
     config.proxy_url = match &cluster.proxy_url {
@@ -113,35 +112,32 @@ fn of_pod_with_flags(
     user: AuthInfo,
 ) -> Result<Config, ConnectionError> {
     if given(&options.certificate_authority).is_some() {
-        let read = ExecAuthCluster::try_from(cluster);
-        let read = read.map_err(|error| unreadable_authority(cluster, &error.to_string()))?;
-        pod.root_cert = authorities(cluster, read.certificate_authority_data.as_deref())?;
-        pod.root_cert_file = None;
+        (pod.root_cert, pod.root_cert_file) = (with_authorities(cluster)?.1, None);
     }
     let token = given(&options.token).map(SecretString::from);
     let token_file = pod.auth_info.token_file.filter(|_| token.is_none());
-    let AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, .. } = user;
-    pod.auth_info = AuthInfo {
-        token,
-        token_file,
-        impersonate,
-        impersonate_uid,
-        impersonate_groups,
-        impersonate_user_extra,
-        ..AuthInfo::default()
-    };
+    pod.auth_info = AuthInfo { token, token_file, ..impersonation(user) };
     Ok(pod)
 }
 
-/// Returns the CA certificates in `pem`.
-fn authorities(cluster: &Cluster, pem: Option<&[u8]>) -> Result<Option<Vec<Vec<u8>>>, ConnectionError> {
-    let Some(pem) = pem else { return Ok(None) };
+/// Returns whom a user impersonates, without credentials.
+pub(super) fn impersonation(user: AuthInfo) -> AuthInfo {
+    let AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, .. } = user;
+    AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, ..AuthInfo::default() }
+}
+
+/// Returns what a plugin is told about a cluster, and the CA certificates.
+fn with_authorities(cluster: &Cluster) -> Result<(ExecAuthCluster, Option<Vec<Vec<u8>>>), ConnectionError> {
+    let unreadable = |problem: &str| unreadable_authority(cluster, problem);
+    let shown = ExecAuthCluster::try_from(cluster).map_err(|error| unreadable(&error.to_string()))?;
+    let Some(pem) = &shown.certificate_authority_data else { return Ok((shown, None)) };
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let certificates = certificates.map_err(|error| unreadable_authority(cluster, &error.to_string()))?;
+    let certificates = certificates.map_err(|error| unreadable(&error.to_string()))?;
     if certificates.is_empty() {
-        return Err(unreadable_authority(cluster, "there is no certificate in it"));
+        return Err(unreadable("there is no certificate in it"));
     }
-    Ok(Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect()))
+    let authorities = certificates.into_iter().map(|certificate| certificate.to_vec()).collect();
+    Ok((shown, Some(authorities)))
 }
 
 fn unreadable_authority(cluster: &Cluster, problem: &str) -> ConnectionError {

@@ -23,7 +23,7 @@ mod small_file;
 
 pub use kubeconfig::{KubeconfigNames, names_in_kubeconfig};
 pub(crate) use kubeconfig::{context_in_use, contexts_matching, is_among};
-pub(crate) use observe::Observed;
+pub use observe::Observed;
 pub use options::ConnectOptions;
 pub(crate) use options::parse_duration;
 pub(crate) use retry::{Retries, TooLongToWait};
@@ -77,13 +77,7 @@ impl Connection {
         let mut config = kubeconfig::load(options)?;
         let user = std::mem::take(&mut config.auth_info);
         // Otherwise kube would run the plugin and read the certificates, too.
-        config.auth_info = AuthInfo {
-            impersonate: user.impersonate.clone(),
-            impersonate_uid: user.impersonate_uid.clone(),
-            impersonate_groups: user.impersonate_groups.clone(),
-            impersonate_user_extra: user.impersonate_user_extra.clone(),
-            ..AuthInfo::default()
-        };
+        config.auth_info = kubeconfig::impersonation(user.clone());
         config.headers.push((USER_AGENT, user_agent()));
         let user = server::credentials_for(&config.cluster_url, user)?;
         let oidc = auth_provider(&user)?;

@@ -12,7 +12,7 @@ const MAX_WARNINGS: usize = 100;
 
 /// What the responses of a server have shown.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub struct Observed {
     clock: fn() -> Timestamp,
     /// By how many seconds the server's clock is ahead of `clock`.
     skew: AtomicI64,
@@ -63,7 +63,7 @@ impl Observed {
     }
 
     /// Returns and clears the server's new warnings. As in kubectl, each is shown once.
-    pub(crate) fn take_warnings(&self) -> Vec<String> {
+    pub fn take_warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings();
         let new = warnings.texts[warnings.taken..].to_vec();
         warnings.taken = warnings.texts.len();
@@ -89,7 +89,7 @@ impl Observed {
     }
 
     /// Returns whether there are new warnings.
-    pub(crate) fn has_warnings(&self) -> bool {
+    pub fn has_warnings(&self) -> bool {
         let warnings = self.warnings();
         warnings.taken < warnings.texts.len()
     }

@@ -314,9 +314,9 @@ fn an_answer_of_another_kind_is_refused() {
 fn warnings_are_kept_once_each() {
     let server = Server::start(|asked| cluster(asked).with("warning", "299 - \"this cluster is old\""));
     let (_, live) = read(&options(&server), &agent()).unwrap();
-    assert_eq!(live.take_warnings(), ["this cluster is old"]);
-    assert_eq!(live.take_warnings(), Vec::<String>::new());
-    assert!(!live.has_warnings());
+    assert_eq!(live.observed().take_warnings(), ["this cluster is old"]);
+    assert_eq!(live.observed().take_warnings(), Vec::<String>::new());
+    assert!(!live.observed().has_warnings());
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Live {
     }
 
     /// Returns what was observed in the server's responses: its clock, and its warnings.
-    pub(crate) fn observed(&self) -> &Observed {
+    pub fn observed(&self) -> &Observed {
         &self.transport.connection.observed
     }
 
@@ -94,16 +94,6 @@ impl Live {
     /// Returns the time by the server's clock.
     pub fn now(&self) -> Timestamp {
         self.observed().server_time(self.observed().local_time())
-    }
-
-    /// Returns and clears the server's warnings, each once.
-    pub fn take_warnings(&self) -> Vec<String> {
-        self.observed().take_warnings()
-    }
-
-    /// Returns whether the server has sent new warnings.
-    pub fn has_warnings(&self) -> bool {
-        self.observed().has_warnings()
     }
 
     /// Returns the version of the server, such as `v1.37.2`.

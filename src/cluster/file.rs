@@ -220,6 +220,10 @@ impl Dump {
         if self.path == "-" { STANDARD_INPUT } else { &self.path }
     }
 
+    fn error(&self, problem: impl Into<String>) -> ClusterError {
+        ClusterError::file(self.name(), problem)
+    }
+
     /// Reads what the query wants, and all pods on some nodes.
     ///
     /// Objects are decoded as the text arrives. Of objects that the query does not want, only what the computation of
@@ -258,7 +262,7 @@ impl Dump {
             snapshot.daemon_sets_of_any_flavor().map(|daemon_set| daemon_set.metadata.clone()).collect();
         let has_gap = snapshot.daemon_sets.is_empty() && snapshot.gaps.contains(&NO_DAEMON_SETS);
         if has_gap && !needs.everything && snapshot.advanced_daemon_sets.is_empty() {
-            return Err(ClusterError::file(self.name(), format!("has no DaemonSet of apps/v1, only {found}")).hint(
+            return Err(self.error(format!("has no DaemonSet of apps/v1, only {found}")).hint(
                 match has_other_daemon_sets {
                     true => ASK_FOR_CURRENT_VERSION,
                     false => "make the dump with `kubectl ds snapshot -A`, or add `kubectl get ds -A -o json` to it",
@@ -356,7 +360,7 @@ impl Dump {
             contents.warnings.push(format!("{}: {more} more files cannot be read", self.name()));
         }
         if contents.objects.is_full() {
-            return Err(ClusterError::file(self.name(), dump_reader::TOO_MANY_OBJECTS));
+            return Err(self.error(dump_reader::TOO_MANY_OBJECTS));
         }
         check_one_cluster(self.name(), &contents.dumps)?;
         contents.objects.keep_newest();
@@ -374,7 +378,7 @@ impl Dump {
                     "`kubectl ds snapshot` writes a dump, and so does `kubectl get ds,controllerrevisions,nodes,pods,events -A -o json`",
                 ),
             ];
-            let error = ClusterError::file(self.name(), nothing_of_use(&contents.objects));
+            let error = self.error(nothing_of_use(&contents.objects));
             let hints = hints.into_iter().filter(|(is_given, _)| *is_given);
             let error = hints.fold(error, |error, (_, hint)| error.hint(hint));
             return Err(contents.warnings.into_iter().fold(error, ClusterError::hint));
@@ -388,7 +392,7 @@ impl Dump {
         match &query.namespace {
             Some(wanted) if wanted != dumped_one => {
                 let problem = format!("is a dump of namespace {dumped_one:?} only, not of {wanted:?}");
-                Err(ClusterError::file(self.name(), problem).hint(Fix::new(
+                Err(self.error(problem).hint(Fix::new(
                     "make a dump with `kubectl ds snapshot -A`, or pass",
                     Command::choice("-n", [dumped_one]),
                 )))
@@ -430,7 +434,6 @@ impl Dump {
             let message = format!("does not say when it was made: ages count from {newest}, the newest time in it");
             warnings.push(format!("{}: {message}; --now sets another", self.name()));
         }
-        let left_out = LeftOut::new(&objects.unreadable);
         let mut snapshot = Snapshot {
             only_namespace,
             lacks_logs: self.path == DEMO || (is_dump_name(path) && !path.is_dir()),
@@ -443,7 +446,7 @@ impl Dump {
             gaps,
             ..objects.snapshot
         };
-        left_out.remove_from(&mut snapshot);
+        leave_out(&mut snapshot, &objects.unreadable);
         if !snapshot.daemon_sets.is_empty() {
             snapshot.note_missing_nodes();
         }
@@ -459,14 +462,14 @@ impl Dump {
         let PodLog { namespace, pod, container, previous, .. } = of;
         let command = Command::kubectl(&["logs"]).namespace(namespace).flag("-c", container);
         let command = if *previous { command.switch("--previous") } else { command }.name(pod);
-        ClusterError::file(self.name(), format!("has no log of container {container} of pod {namespace}/{pod}"))
+        self.error(format!("has no log of container {container} of pod {namespace}/{pod}"))
             .hint("`kubectl cluster-info dump`, must-gathers and support bundles have logs")
             .hint(Fix::new("to read it from the cluster of the current context", command))
     }
 
     /// Builds the error for an attempt to change a dump.
     pub(super) fn refuse_write(&self) -> ClusterError {
-        ClusterError::file(self.name(), "is a dump, which cannot be changed")
+        self.error("is a dump, which cannot be changed")
     }
 
     fn check_node(&self, node: &str, snapshot: &Snapshot, daemon_sets: &[ObjectMeta]) -> Result<(), ClusterError> {
@@ -477,7 +480,8 @@ impl Dump {
         }
         if snapshot.nodes.is_empty() && snapshot.gaps.iter().any(|gap| gap.kind == Kind::Nodes) {
             let message = format!("has neither nodes nor a pod on {node:?}, so that nothing is known of it");
-            return Err(ClusterError::file(self.name(), message)
+            return Err(self
+                .error(message)
                 .hint("make the dump with `kubectl ds snapshot`, or add `kubectl get nodes -o json` to it"));
         }
         let unknown = suggestions::unknown_node(node, existing());
@@ -558,45 +562,31 @@ impl Unreadable {
     }
 }
 
-/// What is omitted from a snapshot because of unreadable objects, to avoid wrong statements about it.
-#[derive(Default)]
-struct LeftOut {
-    nodes: BTreeSet<String>,
-    /// The nodes on which not all pods are known.
-    nodes_of_pods: BTreeSet<String>,
-    /// The namespaces whose revisions are unknown.
-    revisions: BTreeSet<String>,
-}
-
-impl LeftOut {
-    fn new(unreadable: &[Unreadable]) -> Self {
-        let mut left_out = LeftOut::default();
-        for Unreadable { kind, namespace, name, node, is_foreign, .. } in unreadable {
-            match kind {
-                Kind::Nodes => drop(left_out.nodes.insert(name.clone())),
-                Kind::Pods if *is_foreign => left_out.nodes_of_pods.extend(node.clone()),
-                Kind::Pods => left_out.nodes.extend(node.clone()),
-                Kind::ControllerRevisions => drop(left_out.revisions.insert(namespace.clone())),
-                _ => {}
-            }
+/// Omits from a snapshot what unreadable objects make uncertain, to avoid wrong statements about it.
+fn leave_out(snapshot: &mut Snapshot, unreadable: &[Unreadable]) {
+    let (mut nodes, mut nodes_of_pods, mut revisions) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for Unreadable { kind, namespace, name, node, is_foreign, .. } in unreadable {
+        match kind {
+            Kind::Nodes => drop(nodes.insert(name)),
+            // Not all pods on the node are known.
+            Kind::Pods if *is_foreign => nodes_of_pods.extend(node),
+            Kind::Pods => nodes.extend(node),
+            Kind::ControllerRevisions => drop(revisions.insert(namespace)),
+            _ => {}
         }
-        left_out
     }
-
-    fn remove_from(&self, snapshot: &mut Snapshot) {
-        if self.nodes.is_empty() && self.nodes_of_pods.is_empty() && self.revisions.is_empty() {
-            return;
-        }
-        snapshot.nodes.retain(|node| !self.nodes.contains(&node.metadata.name));
-        snapshot.pods.retain(|pod| !pod.nodes().any(|node| self.nodes.contains(node)));
-        snapshot.controller_revisions.retain(|revision| !self.revisions.contains(&revision.metadata.namespace));
-        let unknown = |node: &String| self.nodes.contains(node) || self.nodes_of_pods.contains(node);
-        match &mut snapshot.pods_complete {
-            PodsComplete::On(nodes) => nodes.retain(|node| !unknown(node)),
-            complete => {
-                let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.clone());
-                *complete = PodsComplete::On(nodes.filter(|node| !unknown(node)).collect());
-            }
+    if nodes.is_empty() && nodes_of_pods.is_empty() && revisions.is_empty() {
+        return;
+    }
+    snapshot.nodes.retain(|node| !nodes.contains(&node.metadata.name));
+    snapshot.pods.retain(|pod| !pod.nodes().any(|node| nodes.iter().any(|unknown| *unknown == node)));
+    snapshot.controller_revisions.retain(|revision| !revisions.contains(&revision.metadata.namespace));
+    let is_known = |node: &String| !nodes.contains(node) && !nodes_of_pods.contains(node);
+    match &mut snapshot.pods_complete {
+        PodsComplete::On(complete) => complete.retain(is_known),
+        complete => {
+            let existing = snapshot.nodes.iter().map(|node| node.metadata.name.clone());
+            *complete = PodsComplete::On(existing.filter(is_known).collect());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The API server's defaults for pods: those that it sets in the pod of a template, but not in the template itself.
 
-use super::amounts::{Exact, exact, is_hugepages, is_pod_level};
+use super::amounts::{exact, is_hugepages, is_pod_level};
 use super::pod::{Container, PodSpec, ResourceList, ResourceRequirements};
 use super::quantity::Quantity;
 
@@ -34,12 +34,12 @@ impl PodSpec {
         if limits.is_empty() && requests.is_empty() {
             return None;
         }
-        for (resource, amount) in self.aggregate(limits_of) {
+        for (resource, amount) in self.aggregate(|container| exact(&container.resources.limits)) {
             if is_hugepages(resource) && !requests.contains_key(resource) {
                 limits.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
             }
         }
-        for (resource, amount) in self.aggregate(requests_of) {
+        for (resource, amount) in self.aggregate(|container| exact(&container.resources.requests)) {
             if is_pod_level(resource) && !is_hugepages(resource) {
                 requests.entry(resource.to_owned()).or_insert_with(|| Quantity::from_nanos(amount));
             }
@@ -62,14 +62,6 @@ impl Container {
         }
         set_missing(&mut self.resources.requests, self.resources.limits.iter());
     }
-}
-
-fn limits_of(container: &Container) -> Exact<'_> {
-    exact(&container.resources.limits)
-}
-
-fn requests_of(container: &Container) -> Exact<'_> {
-    exact(&container.resources.requests)
 }
 
 fn set_missing<'a>(amounts: &mut ResourceList, from: impl Iterator<Item = (&'a String, &'a Quantity)>) {

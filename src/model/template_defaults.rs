@@ -1,77 +1,61 @@
 //! The API server's defaults for pod templates.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::image::default_pull_policy;
 use super::template_types::{FieldKind, Volume};
-
-/// A default of the API.
-enum Default {
-    Text(&'static str),
-    Number(i64),
-    False,
-    NoFields,
-}
-
-use Default::{False, NoFields, Number, Text};
 
 /// The constant defaults of each type, by the field's name in JSON.
 ///
 /// They are those of `SetObjectDefaults_DaemonSet`, pkg/apis/apps/v1/zz_generated.defaults.go, and of the functions in
 /// pkg/apis/core/v1/defaults.go that it calls, release 1.37.2, excluding defaults that are set in pods but not in
 /// templates, such as host ports under `hostNetwork` and requests from limits.
-const DEFAULTS: &[(&str, &[(&str, Default)])] = &[
-    (
-        "PodSpec",
-        &[
-            ("dnsPolicy", Text("ClusterFirst")),
-            ("restartPolicy", Text("Always")),
-            ("schedulerName", Text("default-scheduler")),
-            ("securityContext", NoFields),
-            ("terminationGracePeriodSeconds", Number(30)),
-        ],
-    ),
-    ("Container", CONTAINER),
-    ("EphemeralContainer", CONTAINER),
-    ("ContainerPort", &[("protocol", Text("TCP"))]),
-    ("ObjectFieldSelector", &[("apiVersion", Text("v1"))]),
-    ("FileKeySelector", &[("optional", False)]),
-    (
-        "Probe",
-        &[
-            ("timeoutSeconds", Number(1)),
-            ("periodSeconds", Number(10)),
-            ("successThreshold", Number(1)),
-            ("failureThreshold", Number(3)),
-        ],
-    ),
-    ("HTTPGetAction", &[("path", Text("/")), ("scheme", Text("HTTP"))]),
-    ("GRPCAction", &[("service", Text(""))]),
-    ("HostPathVolumeSource", &[("type", Text(""))]),
-    ("SecretVolumeSource", &[("defaultMode", Number(0o644))]),
-    ("ConfigMapVolumeSource", &[("defaultMode", Number(0o644))]),
-    ("DownwardAPIVolumeSource", &[("defaultMode", Number(0o644))]),
-    ("ProjectedVolumeSource", &[("defaultMode", Number(0o644))]),
-    ("ServiceAccountTokenProjection", &[("expirationSeconds", Number(3600))]),
-    ("ISCSIVolumeSource", &[("iscsiInterface", Text("default"))]),
-    ("RBDVolumeSource", &[("pool", Text("rbd")), ("user", Text("admin")), ("keyring", Text("/etc/ceph/keyring"))]),
-    (
-        "AzureDiskVolumeSource",
-        &[("cachingMode", Text("ReadWrite")), ("fsType", Text("ext4")), ("readOnly", False), ("kind", Text("Shared"))],
-    ),
-    ("ScaleIOVolumeSource", &[("storageMode", Text("ThinProvisioned")), ("fsType", Text("xfs"))]),
-    ("PersistentVolumeClaimSpec", &[("volumeMode", Text("Filesystem"))]),
-];
-
-/// The defaults of `SetDefaults_Container`, except for the pull policy.
-const CONTAINER: &[(&str, Default)] =
-    &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
+static DEFAULTS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
+    let container = json!({"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"});
+    let mode = json!({"defaultMode": 0o644});
+    BTreeMap::from([
+        (
+            "PodSpec",
+            json!({
+                "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
+                "securityContext": {}, "terminationGracePeriodSeconds": 30,
+            }),
+        ),
+        ("Container", container.clone()),
+        ("EphemeralContainer", container),
+        ("ContainerPort", json!({"protocol": "TCP"})),
+        ("ObjectFieldSelector", json!({"apiVersion": "v1"})),
+        ("FileKeySelector", json!({"optional": false})),
+        ("Probe", json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})),
+        ("HTTPGetAction", json!({"path": "/", "scheme": "HTTP"})),
+        ("GRPCAction", json!({"service": ""})),
+        ("HostPathVolumeSource", json!({"type": ""})),
+        ("SecretVolumeSource", mode.clone()),
+        ("ConfigMapVolumeSource", mode.clone()),
+        ("DownwardAPIVolumeSource", mode.clone()),
+        ("ProjectedVolumeSource", mode),
+        ("ServiceAccountTokenProjection", json!({"expirationSeconds": 3600})),
+        ("ISCSIVolumeSource", json!({"iscsiInterface": "default"})),
+        ("RBDVolumeSource", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),
+        (
+            "AzureDiskVolumeSource",
+            json!({
+                "cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": false, "kind": "Shared",
+            }),
+        ),
+        ("ScaleIOVolumeSource", json!({"storageMode": "ThinProvisioned", "fsType": "xfs"})),
+        ("PersistentVolumeClaimSpec", json!({"volumeMode": "Filesystem"})),
+    ])
+});
 
 /// Sets the defaults of a type; values that are equivalent to absence must have been removed from the fields before.
 pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
-    let defaults = DEFAULTS.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, defaults)| *defaults);
-    for (name, default) in defaults {
-        fields.entry(*name).or_insert_with(|| default.value());
+    let defaults = DEFAULTS.get(of).and_then(Value::as_object);
+    for (name, default) in defaults.into_iter().flatten() {
+        fields.entry(name).or_insert_with(|| default.clone());
     }
     match of {
         "Container" | "EphemeralContainer" => fill_pull_policy(fields, "image", "imagePullPolicy"),
@@ -79,17 +63,6 @@ pub(super) fn apply(of: &str, fields: &mut Map<String, Value>) {
         "Volume" => fill_volume_source(fields),
         "PodSpec" => mirror_service_account(fields),
         _ => {}
-    }
-}
-
-impl Default {
-    fn value(&self) -> Value {
-        match self {
-            Text(text) => json!(text),
-            Number(number) => json!(number),
-            False => json!(false),
-            NoFields => json!({}),
-        }
     }
 }
 
@@ -107,7 +80,7 @@ fn fill_volume_source(fields: &mut Map<String, Value>) {
     let is_no_source =
         |name: &String| Volume.field(name).is_some_and(|field| !matches!(field.kind, FieldKind::Optional(_)));
     if fields.keys().all(is_no_source) {
-        fields.insert("emptyDir".to_owned(), NoFields.value());
+        fields.insert("emptyDir".to_owned(), json!({}));
     }
 }
 

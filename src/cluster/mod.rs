@@ -62,9 +62,11 @@ pub struct Query {
 pub enum Wanted {
     /// Objects that explain why nodes have no available pod: revisions, nodes, pods, events and leases.
     Coverage(CoverageScope),
-    /// Revisions, including those of other owners that match the selector, and the pods of some DaemonSets.
-    History(PodsOf),
-    /// Revisions as for history, nodes, pods, events and PodDisruptionBudgets: everything that a change to a DaemonSet affects.
+    /// Revisions, including those of other owners that match the selector.
+    Revisions,
+    /// Revisions, like [`Wanted::Revisions`], and the pods of the DaemonSets.
+    History,
+    /// Revisions, like [`Wanted::Revisions`], nodes, pods, events and PodDisruptionBudgets: everything that a change to a DaemonSet affects.
     Change,
     /// Revisions, nodes with the contents of their managed fields, and events about nodes: what has changed, and when.
     RecentChanges,
@@ -79,7 +81,7 @@ impl Default for Wanted {
 }
 
 /// The nodes that coverage covers, and what is read to explain them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct CoverageScope {
     /// The only node; `None` for all.
     pub node: Option<String>,
@@ -89,25 +91,8 @@ pub struct CoverageScope {
     pub admission: bool,
     /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers have started.
     pub config: bool,
-    /// Whether to read what prevents pods from being evicted from nodes whose drain is stuck.
-    pub held_pods: bool,
-}
-
-impl Default for CoverageScope {
-    fn default() -> Self {
-        let node_selector = LabelSelector::default();
-        CoverageScope { node: None, node_selector, admission: false, config: false, held_pods: true }
-    }
-}
-
-/// DaemonSets whose pods are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PodsOf {
-    /// All.
-    #[default]
-    All,
-    /// None.
-    None,
+    /// Whether not to read what prevents pods from being evicted from nodes whose drain is stuck.
+    pub without_held_pods: bool,
 }
 
 /// Which flavors of DaemonSets to read.
@@ -160,7 +145,7 @@ impl Query {
 
     /// Returns whether a DaemonSet of the other flavor may be suggested for an unknown name: the command takes both.
     fn suggests_other_flavor(&self) -> bool {
-        self.flavors == Flavors::Advanced || matches!(self.wanted, Wanted::History(_) | Wanted::Change)
+        self.flavors == Flavors::Advanced || matches!(self.wanted, Wanted::Revisions | Wanted::History | Wanted::Change)
     }
 
     /// Retains the DaemonSets of a snapshot that the query selects, and records the others in their namespaces, and the names that

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CoverageScope, PodsOf, Query, Wanted};
+use super::{CoverageScope, Query, Wanted};
 
 /// How long to wait before a change for objects that it does not depend on.
 const OPTIONAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,8 +99,8 @@ impl Query {
                 everything: true,
                 ..none
             },
-            Wanted::History(PodsOf::None) => none,
-            Wanted::History(PodsOf::All) => Needs { pods: Pods::Own, ..none },
+            Wanted::Revisions => none,
+            Wanted::History => Needs { pods: Pods::Own, ..none },
             Wanted::Change => Needs {
                 cluster: Cluster::Nodes,
                 pods: Pods::Own,

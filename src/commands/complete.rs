@@ -17,7 +17,7 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 use super::Failure;
 use super::parse::{flavor_of_type, parse_name};
 use super::session::{GlobalArgs, Session};
-use crate::cluster::{Flavors, PodsOf, Query, Source, Wanted};
+use crate::cluster::{Flavors, Query, Source, Wanted};
 use crate::connection::names_in_kubeconfig;
 use crate::encode::sanitize::sanitize;
 use crate::error::Exit;
@@ -249,7 +249,7 @@ async fn values(
         let Some(name) = daemon_set_name(&matches) else { return Ok(none) };
         let name = parse_name(&name)?;
         let session = flags.open(name.namespace, &[], &io).await?;
-        let wanted = Wanted::History(PodsOf::None);
+        let wanted = Wanted::Revisions;
         let query = Query { names: vec![name.name], flavors: name.flavors, wanted, ..Query::default() };
         let snapshot = session.read(query, &mut io).await?;
         return Ok(match value {

@@ -78,7 +78,7 @@ impl Patience {
 }
 
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
-    let scope = CoverageScope { held_pods: false, ..CoverageScope::default() };
+    let scope = CoverageScope { without_held_pods: true, ..CoverageScope::default() };
     let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
     let mut snapshot = read_twice_if_short(live, &query).await?;
     // Where one is being deleted, no event tells why pods are missing.

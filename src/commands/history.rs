@@ -8,7 +8,7 @@ use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand};
-use crate::cluster::{Flavors, PodsOf, Query, Wanted, manifest};
+use crate::cluster::{Flavors, Query, Wanted, manifest};
 use crate::coverage::gaps::incomplete_for_history;
 use crate::encode::sanitize::sanitize;
 use crate::encode::yaml;
@@ -169,8 +169,8 @@ async fn answer(
     }
     let session = target.open(namespace, &names, io).await?;
     let view = session.view_for(output);
-    let pods = if is_table { PodsOf::All } else { PodsOf::None };
-    let query = Query { names, flavors, wanted: Wanted::History(pods), ..Query::default() };
+    let wanted = if is_table { Wanted::History } else { Wanted::Revisions };
+    let query = Query { names, flavors, wanted, ..Query::default() };
     let snapshot = session.read(query, io).await?;
     let (sides, unified) = match question {
         Question::Revisions => {

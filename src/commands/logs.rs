@@ -154,7 +154,7 @@ impl RunCommand for LogsArgs {
             }
             None => {
                 let node_selector = selection.selector.clone();
-                let scope = CoverageScope { node_selector, held_pods: false, ..CoverageScope::default() };
+                let scope = CoverageScope { node_selector, without_held_pods: true, ..CoverageScope::default() };
                 let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
                 (session.read(query, io).await?, None)
             }

@@ -14,7 +14,7 @@ use super::not_applied::{NotApplied, applied_or_not, not_observed};
 use super::output::{self, Output};
 use super::session::{Session, show_progress, warn};
 use super::{Failure, interrupted, refusal};
-use crate::cluster::{PodsOf, Query, Wanted};
+use crate::cluster::{Query, Wanted};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::difference::object::changes;
@@ -443,7 +443,7 @@ impl PendingChange<'_> {
         time_limit: Duration,
         io: &Io<'_>,
     ) -> Result<Option<(ChangeOutcome, Option<Vec<String>>)>, CommandError> {
-        let query = Query { wanted: Wanted::History(PodsOf::None), ..Query::of(self.before.daemon_set) };
+        let query = Query { wanted: Wanted::Revisions, ..Query::of(self.before.daemon_set) };
         let applied = AppliedChange::new(&self.report, object, &self.before.revisions);
         let settled = Instant::now() + REACTION.min(time_limit / 2);
         let half_held = Cell::new(None);

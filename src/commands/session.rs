@@ -403,7 +403,7 @@ impl Session {
             if is_needed(&snapshot, needs_device_claims) {
                 Box::pin(live.read_device_claims(&mut snapshot)).await;
             }
-            if matches!(&query.wanted, Wanted::Coverage(scope) if scope.held_pods) {
+            if matches!(&query.wanted, Wanted::Coverage(scope) if !scope.without_held_pods) {
                 let nodes = nodes_with_held_pods(&snapshot);
                 live.read_held_pods(&mut snapshot, &nodes).await;
             }

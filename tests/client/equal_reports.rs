@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use jiff::Timestamp;
 use kubectl_ds::cluster::live::{Live, connect};
-use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted, file};
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted, file};
 use kubectl_ds::coverage::options::{Detail, Options};
 use kubectl_ds::coverage::walk::coverage;
 use kubectl_ds::facts::index::nodes_needing_all_pods;
@@ -133,7 +133,7 @@ fn a_live_cluster_and_its_dump_give_equal_reports() {
         };
         assert_equal("changes", &comparable(&there), &comparable(&here));
     }
-    let query = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
+    let query = Query { wanted: Wanted::History, ..Query::default() };
     let (here, there) = (histories(&from_dump(&query)), histories(&from_server(&query)));
     assert_equal("history", &value(&there), &value(&here));
 

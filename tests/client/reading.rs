@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kubectl_ds::cluster::{CoverageScope, Flavors, PodsOf, Query, Wanted};
+use kubectl_ds::cluster::{CoverageScope, Flavors, Query, Wanted};
 use kubectl_ds::connection::ConnectOptions;
 use kubectl_ds::model::node::Node;
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
@@ -549,7 +549,7 @@ fn advanced_daemon_sets_are_read_in_the_version_served() {
         "/apis/apps.kruise.io/v1alpha1/daemonsets?" => list(["one", "two"]),
         _ => cluster(asked),
     });
-    let query = Query { flavors: Flavors::Advanced, wanted: Wanted::History(PodsOf::None), ..all() };
+    let query = Query { flavors: Flavors::Advanced, wanted: Wanted::Revisions, ..all() };
     let (snapshot, _) = read(&options(&server), &query).unwrap();
     let found: Vec<_> = snapshot
         .advanced_daemon_sets
@@ -578,7 +578,7 @@ fn a_list_without_nodes_beside_nodes_that_a_status_counts_is_no_answer() {
 }
 
 fn of_any_flavor() -> Query {
-    Query { flavors: Flavors::Any, wanted: Wanted::History(PodsOf::None), ..all() }
+    Query { flavors: Flavors::Any, wanted: Wanted::Revisions, ..all() }
 }
 
 /// A load balancer says the same of every path as an API server of one that it does not know.

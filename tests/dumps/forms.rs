@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use kubectl_ds::cluster::{CoverageScope, PodsOf, Query, Wanted};
+use kubectl_ds::cluster::{CoverageScope, Query, Wanted};
 use kubectl_ds::model::snapshot::{Gap, GapCause, Kind, PodsComplete, Snapshot};
 use serde_json::json;
 
@@ -304,7 +304,7 @@ fn a_manifest_in_a_dump_is_not_an_object_of_a_cluster() {
 fn without_daemon_sets_in_a_dump_nothing_is_said_about_them() {
     let dump = list(&[node("a"), pod("x", "p", "ReplicaSet")]).to_string();
     let named = Query { names: vec!["agent".to_owned()], ..Query::default() };
-    let history = Query { wanted: Wanted::History(PodsOf::All), ..Query::default() };
+    let history = Query { wanted: Wanted::History, ..Query::default() };
     // Whether the DaemonSet of a manifest exists is not known either.
     let scope = CoverageScope { admission: true, ..CoverageScope::default() };
     let manifest = Query { wanted: Wanted::Coverage(scope), ..Query::default() };

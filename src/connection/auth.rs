@@ -241,16 +241,9 @@ impl CredentialSource {
         previous: Option<&Credentials>,
     ) -> Result<(Credentials, Lifetime), ConnectionError> {
         // As in client-go, if files can no longer be read, the last values stay.
-        let authorization = match (authorization(user), previous) {
-            (Ok(authorization), _) => authorization,
-            (Err(_), Some(previous)) => previous.authorization.clone(),
-            (Err(error), None) => return Err(error),
-        };
-        let identity = match (identity(user), previous) {
-            (Ok(identity), _) => identity,
-            (Err(_), Some(previous)) => previous.identity.clone(),
-            (Err(error), None) => return Err(error),
-        };
+        let (of_previous, identity_before) = previous.map(|it| (it.authorization.clone(), it.identity.clone())).unzip();
+        let authorization = authorization(user).or_else(|error| of_previous.ok_or(error))?;
+        let identity = identity(user).or_else(|error| identity_before.ok_or(error))?;
         let has_files = user.token_file.is_some() || user.client_certificate.is_some();
         let lifetime = if has_files { Lifetime::Until((self.clock)() + FILE_LIFETIME) } else { Lifetime::Unlimited };
         Ok((Credentials { authorization, identity, generation: 0 }, lifetime))

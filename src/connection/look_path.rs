@@ -5,31 +5,26 @@ use std::path::{Path, PathBuf};
 
 use super::options::ConnectOptions;
 
-/// Why a program cannot be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LookPathError {
-    #[error("executable file not found in PATH")]
-    NotFound,
-    /// `exec.ErrDot`.
-    #[error("it is only in the current directory, which is not searched; give its path")]
-    CurrentDirectory,
-}
+const NOT_FOUND: &str = "executable file not found in PATH";
 
-/// Returns the path of a program.
+/// `exec.ErrDot`.
+const IN_CURRENT_DIRECTORY: &str = "it is only in the current directory, which is not searched; give its path";
+
+/// Returns the path of a program, or why it cannot be run.
 ///
 /// Ported from `LookPath`, os/exec/lp_unix.go and lp_windows.go, Go 1.26.
-pub(crate) fn look_path(program: &str, options: &ConnectOptions) -> Result<PathBuf, LookPathError> {
+pub(crate) fn look_path(program: &str, options: &ConnectOptions) -> Result<PathBuf, &'static str> {
     if program.contains(std::path::is_separator) {
-        return executable(Path::new(program), options).ok_or(LookPathError::NotFound);
+        return executable(Path::new(program), options).ok_or(NOT_FOUND);
     }
     for directory in std::env::split_paths(options.variable("PATH").unwrap_or_default()) {
         // An empty element means the current directory.
         let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
         if let Some(path) = executable(&directory.join(program), options) {
-            return if path.is_absolute() { Ok(path) } else { Err(LookPathError::CurrentDirectory) };
+            return if path.is_absolute() { Ok(path) } else { Err(IN_CURRENT_DIRECTORY) };
         }
     }
-    Err(LookPathError::NotFound)
+    Err(NOT_FOUND)
 }
 
 #[cfg(unix)]

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::list::{List, plural};
 use super::reader::Reader;
 use crate::cluster::error::ClusterError;
+use crate::cluster::object::JSON;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::snapshot::{GapCause, Kind};
 
@@ -68,14 +69,14 @@ pub(super) async fn kind(reader: &Reader<'_>) -> Result<Option<List>, ClusterErr
         name: String,
     }
     let transport = &reader.live.transport;
-    let Groups { groups } = transport.get_object("list API groups", GROUPS).await?;
+    let Groups { groups } = transport.get_object("list API groups", GROUPS, JSON).await?;
     let group = groups.into_iter().find(|group| group.name == ADVANCED_GROUP.trim_end_matches('/'));
     let versions = group.map(|group| group.versions).unwrap_or_default();
     for api_version in VERSIONS {
         if versions.iter().any(|version| version.group_version == api_version) {
             let path = format!("{GROUPS}/{api_version}");
             // In older releases, the newer version contains only other kinds.
-            let Resources { resources } = transport.get_object("list API resources", &path).await?;
+            let Resources { resources } = transport.get_object("list API resources", &path, JSON).await?;
             let list = List { api_version: api_version.to_owned(), ..List::of(Kind::AdvancedDaemonSets) };
             if resources.iter().any(|resource| resource.name == plural(list.kind)) {
                 return Ok(Some(list));

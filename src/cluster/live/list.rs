@@ -16,6 +16,7 @@ use crate::cluster::object::Object;
 use crate::cluster::objects::{MAX_OBJECTS, newest, weight};
 use crate::cluster::type_meta::TypeMeta;
 use crate::connection::error::ConnectionError;
+use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::snapshot::Kind;
 
@@ -49,6 +50,12 @@ impl List {
         let (api_version, ..) = kind.api_names();
         let (label_selector, field_selector) = (String::new(), String::new());
         List { kind, api_version: api_version.to_owned(), namespace: None, label_selector, field_selector }
+    }
+
+    /// Lists the objects of a kind that match the selector of a DaemonSet.
+    pub(super) fn of_selected(kind: Kind, DaemonSet { metadata, spec, .. }: &DaemonSet) -> Self {
+        let (namespace, label_selector) = (Some(metadata.namespace.clone()), spec.selector.to_string());
+        List { namespace, label_selector, ..List::of(kind) }
     }
 
     /// Returns the path of the kind's objects in the namespace, or in all.

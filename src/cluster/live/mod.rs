@@ -37,6 +37,7 @@ use jiff::Timestamp;
 
 use super::Query;
 use super::error::ClusterError;
+use super::object::JSON;
 use crate::connection::{ConnectOptions, Connection, Observed};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::written::WrittenObject;
@@ -103,7 +104,7 @@ impl Live {
         struct ServerVersion {
             git_version: String,
         }
-        let version: ServerVersion = self.transport.get_object("get /version", "/version").await?;
+        let version: ServerVersion = self.transport.get_object("get /version", "/version", JSON).await?;
         Ok(version.git_version)
     }
 

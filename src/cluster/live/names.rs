@@ -84,6 +84,6 @@ impl Live {
     }
 
     async fn table(&self, path: &str) -> Result<Table, ClusterError> {
-        self.transport.get_object_as("list names", path, TABLE).await
+        self.transport.get_object("list names", path, TABLE).await
     }
 }

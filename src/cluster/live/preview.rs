@@ -162,7 +162,7 @@ impl Live {
     pub(crate) async fn exists(&self, kind: &str, namespace: Option<&str>, name: &str) -> Result<Asked, ClusterError> {
         let resource = format!("{}s", kind.to_lowercase());
         let path = list::object("v1", namespace, &resource, name);
-        let error = match self.transport.get_object::<Value>(&format!("get {resource}"), &path).await {
+        let error = match self.transport.get_object::<Value>(&format!("get {resource}"), &path, JSON).await {
             Ok(found) if found["kind"] == kind && found["metadata"]["name"] == name => return Ok(Asked::Yes),
             // A proxy may return anything.
             Ok(_) => return Ok(Asked::Unknown("the answer is not the requested object".to_owned())),

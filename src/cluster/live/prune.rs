@@ -67,21 +67,18 @@ impl DaemonSetMatcher {
     }
 
     /// Returns the part of a pod that is kept; `None` if none is.
-    pub(super) fn keep_pod(&self, pod: Pod, foreign: ForeignPods) -> Option<Pod> {
-        let mut kept = self.pruned(pod, foreign)?;
+    pub(super) fn keep_pod(&self, mut pod: Pod, foreign: ForeignPods) -> Option<Pod> {
+        let mut kept = match foreign {
+            ForeignPods::Whole => {
+                drop_unfiltered_volumes(&mut pod);
+                pod
+            }
+            _ if self.may_own(&pod.metadata) => own_pod(pod, self.whole),
+            ForeignPods::ForArithmetic if takes_room(&pod) => foreign_pod(pod),
+            ForeignPods::ForArithmetic | ForeignPods::Drop => return None,
+        };
         self.shared.borrow_mut().share(&mut kept);
         Some(kept)
-    }
-
-    fn pruned(&self, mut pod: Pod, foreign: ForeignPods) -> Option<Pod> {
-        if foreign == ForeignPods::Whole {
-            drop_unfiltered_volumes(&mut pod);
-            return Some(pod);
-        }
-        if self.may_own(&pod.metadata) {
-            return Some(own_pod(pod, self.whole));
-        }
-        (foreign == ForeignPods::ForArithmetic && takes_room(&pod)).then(|| foreign_pod(pod))
     }
 
     /// Tells whether a revision belongs to one of the DaemonSets, or could be adopted by one.

@@ -40,13 +40,11 @@ const UNBOUND: &str = "spec.nodeName=";
 pub(super) const CONTROLLER_MANAGER: (&str, &str) = ("kube-system", "kube-controller-manager");
 
 impl Reader<'_> {
-    /// Reads everything that the query needs concurrently.
+    /// Reads everything that the query needs concurrently. The time is left out.
     pub(super) async fn read(self) -> Result<Snapshot, ClusterError> {
-        let mut snapshot = Snapshot::empty(self.live.now());
         let of_daemon_sets = async {
-            let (daemon_sets, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
-            let (own, advanced) = &daemon_sets;
-            let all: Vec<&DaemonSet> = own.iter().chain(advanced).collect();
+            let (found, pods) = futures::try_join!(self.daemon_sets(), self.open_all_pods())?;
+            let all: Vec<&DaemonSet> = found.daemon_sets_of_any_flavor().collect();
             let uses_config = |daemon_set: &&DaemonSet| !uses(&daemon_set.template()).is_empty();
             // Only whole pods tell when their containers have started.
             let whole = self.needs.whole || self.needs.scope.config && all.iter().any(uses_config);
@@ -59,7 +57,7 @@ impl Reader<'_> {
                 self.limit_ranges(&matcher),
                 self.config_objects(&all).map(Ok),
             )?;
-            Ok((daemon_sets, parts))
+            Ok((found, parts))
         };
         let of_cluster = async {
             futures::try_join!(
@@ -72,21 +70,18 @@ impl Reader<'_> {
             )
         };
         let (of_daemon_sets, of_cluster, writes) = futures::try_join!(of_daemon_sets, of_cluster, self.writes())?;
-        let (daemon_sets, (revisions, pods, events, limit_ranges, config)) = of_daemon_sets;
-        (snapshot.daemon_sets, snapshot.advanced_daemon_sets) = daemon_sets;
+        let (mut snapshot, (revisions, pods, events, limit_ranges, config)) = of_daemon_sets;
         (snapshot.pods, snapshot.pods_complete) = pods;
         (snapshot.config_maps, snapshot.secrets) = config;
         (snapshot.controller_revisions, snapshot.events, snapshot.limit_ranges) = (revisions, events, limit_ranges);
-        let (classes, namespaces);
         (
             snapshot.nodes,
             snapshot.leases,
             snapshot.pod_disruption_budgets,
             snapshot.runtime_classes,
-            classes,
-            namespaces,
+            snapshot.priority_classes,
+            snapshot.namespaces,
         ) = of_cluster;
-        (snapshot.priority_classes, snapshot.namespaces) = (classes, namespaces);
         let (nodes, written_objects) = writes;
         for node in nodes {
             let node = snapshot.note_writes(node);
@@ -95,7 +90,6 @@ impl Reader<'_> {
         snapshot.written_objects = written_objects;
         snapshot.gaps = self.take_gaps();
         snapshot.budgets_complete = self.needs.everything && snapshot.gap(Kind::PodDisruptionBudgets, "").is_none();
-        (snapshot.unknown_names, snapshot.neighbors) = (self.unknown_names.take(), self.neighbors.take());
         if self.needs.pods == Pods::All {
             self.add_node_agents(&mut snapshot).await;
             self.check_node(&snapshot).await?;
@@ -521,12 +515,11 @@ impl Live {
         let daemon_sets: Vec<&DaemonSet> = snapshot.daemon_sets_of_any_flavor().filter(is_in_trouble).collect();
         let matcher = DaemonSetMatcher::new(&daemon_sets, true);
         let keep = |pod| matcher.keep_pod(pod, ForeignPods::Drop);
-        let lists = daemon_sets.iter().take(MOST_COMPARED).map(|daemon_set| List {
-            namespace: Some(daemon_set.metadata.namespace.clone()),
-            label_selector: daemon_set.spec.selector.to_string(),
-            field_selector: format!("spec.nodeName!={node}"),
-            ..List::of(Kind::Pods)
-        });
+        let elsewhere = format!("spec.nodeName!={node}");
+        let lists = daemon_sets
+            .iter()
+            .take(MOST_COMPARED)
+            .map(|daemon_set| List { field_selector: elsewhere.clone(), ..List::of_selected(Kind::Pods, daemon_set) });
         let read = futures::stream::iter(lists).map(|list| self.list(list, keep)).buffered(AT_ONCE);
         let peers: Vec<Result<Vec<Pod>, ClusterError>> = read.collect().await;
         snapshot.peers = peers.into_iter().flatten().flatten().collect();

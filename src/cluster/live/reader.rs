@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::future::{join_all, try_join_all};
+use futures::future::join_all;
 use futures::stream::{StreamExt, TryStreamExt};
 use tokio::time::timeout;
 
@@ -20,7 +20,7 @@ use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::{Gap, GapCause, Kind, Neighbor, Snapshot, UnknownName};
+use crate::model::snapshot::{Gap, GapCause, Kind, Neighbor, Snapshot};
 
 /// The most objects to read one by one; for more, a whole list is cheaper.
 pub(super) const ONE_BY_ONE: usize = 8;
@@ -34,14 +34,11 @@ pub(super) struct Reader<'a> {
     pub(super) query: &'a Query,
     pub(super) needs: Needs,
     gaps: RefCell<Vec<Gap>>,
-    pub(super) unknown_names: RefCell<Vec<UnknownName>>,
-    pub(super) neighbors: RefCell<Vec<Neighbor>>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(live: &'a Live, query: &'a Query) -> Self {
-        let (gaps, unknown_names, neighbors) = Default::default();
-        Reader { live, query, needs: query.needs(), gaps, unknown_names, neighbors }
+        Reader { live, query, needs: query.needs(), gaps: RefCell::default() }
     }
 
     /// Records what cannot be read.
@@ -57,16 +54,17 @@ impl<'a> Reader<'a> {
         gaps
     }
 
-    /// Reads the DaemonSets, Kubernetes' own and OpenKruise's, and records the others in their namespaces; by name if few are
+    /// Returns a snapshot of the DaemonSets, Kubernetes' own and OpenKruise's, with the others in their namespaces; by name if few are
     /// named.
-    pub(super) async fn daemon_sets(&self) -> Result<(Vec<DaemonSet>, Vec<DaemonSet>), ClusterError> {
+    pub(super) async fn daemon_sets(&self) -> Result<Snapshot, ClusterError> {
         let Query { namespace, names, flavors, .. } = self.query;
-        let mut all = Snapshot::default();
+        let (mut all, mut neighbors) = (Snapshot::default(), Vec::new());
         match namespace {
             Some(namespace) if (1..=ONE_BY_ONE).contains(&names.len()) => {
                 let unique: BTreeSet<&String> = names.iter().collect();
-                let named = join_all(unique.iter().map(|name| self.daemon_set(namespace, name)));
-                let (named, ()) = futures::join!(named, self.note_neighbors(namespace));
+                let reads = join_all(unique.iter().map(|name| self.daemon_set(namespace, name)));
+                let named;
+                (named, neighbors) = futures::join!(reads, self.neighbors(namespace));
                 let found = named.into_iter().collect::<Result<Vec<_>, _>>()?;
                 let absent = unique.iter().zip(&found).filter(|(_, found)| found.is_none());
                 let absent: BTreeSet<&String> = absent.map(|(name, _)| *name).collect();
@@ -90,26 +88,24 @@ impl<'a> Reader<'a> {
             let has_none = *flavors == Flavors::Advanced && matches!(advanced::kind(self).await, Ok(None));
             return Err(self.or_a_node(if has_none { suggestions::without_openkruise(error) } else { error }).await);
         }
-        self.unknown_names.replace(all.unknown_names);
-        if !all.neighbors.is_empty() {
-            self.neighbors.replace(all.neighbors);
+        if all.neighbors.is_empty() {
+            all.neighbors = neighbors;
         }
         for daemon_sets in [&mut all.daemon_sets, &mut all.advanced_daemon_sets] {
             daemon_sets.sort_by(|one, other| one.key().cmp(&other.key()));
         }
-        Ok((all.daemon_sets, all.advanced_daemon_sets))
+        Ok(all)
     }
 
-    /// Records the other DaemonSets of a namespace, if the findings about one depend on them. A failure does not
+    /// Returns the other DaemonSets of a namespace, if the findings about one depend on them. A failure does not
     /// prevent an answer about one that can be read.
-    async fn note_neighbors(&self, namespace: &str) {
+    async fn neighbors(&self, namespace: &str) -> Vec<Neighbor> {
         if !matches!(self.query.wanted, Wanted::Coverage(_)) || !self.query.flavors.include(Flavor::Apps) {
-            return;
+            return Vec::new();
         }
         let list = List { namespace: Some(namespace.to_owned()), ..List::of(Kind::DaemonSets) };
         let others: Vec<DaemonSet> = self.live.list(list, Some).await.unwrap_or_default();
-        let others = others.iter().filter(|other| !self.query.names.contains(&other.metadata.name));
-        self.neighbors.replace(others.map(neighbor).collect());
+        others.iter().filter(|other| !self.query.names.contains(&other.metadata.name)).map(neighbor).collect()
     }
 
     /// Adds to the error for a DaemonSet that a node has this name, if so.
@@ -166,28 +162,12 @@ impl<'a> Reader<'a> {
         daemon_sets: &[&DaemonSet],
         matcher: &DaemonSetMatcher,
     ) -> Result<Vec<Pod>, ClusterError> {
-        let list = |namespace: &str, label_selector: String| List {
-            namespace: Some(namespace.to_owned()),
-            label_selector,
-            ..List::of(Kind::Pods)
-        };
-        let lists: Vec<List> = if daemon_sets.len() <= ONE_BY_ONE {
-            daemon_sets
-                .iter()
-                .map(|daemon_set| list(&daemon_set.metadata.namespace, daemon_set.spec.selector.to_string()))
-                .collect()
-        } else {
-            matcher.namespaces().map(|namespace| list(namespace, String::new())).collect()
+        let lists = match daemon_sets.len() {
+            ..=ONE_BY_ONE => daemon_sets.iter().map(|daemon_set| List::of_selected(Kind::Pods, daemon_set)).collect(),
+            _ => in_each(matcher.namespaces(), &List::of(Kind::Pods)),
         };
         let foreign = if self.needs.everything { ForeignPods::Whole } else { ForeignPods::Drop };
-        let keep = |pod| matcher.keep_pod(pod, foreign);
-        let mut pods = Vec::new();
-        let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, keep)).buffered(AT_ONCE);
-        while let Some(found) = found.try_next().await? {
-            // Selectors may overlap.
-            add_missing(&mut pods, found);
-        }
-        Ok(pods)
+        self.list_all(lists, |pod| matcher.keep_pod(pod, foreign)).await
     }
 
     /// Reads revisions: those that match a selector if there are few DaemonSets, else all in scope.
@@ -204,16 +184,8 @@ impl<'a> Reader<'a> {
         if !few {
             return self.list_scope(List::of(Kind::ControllerRevisions), matcher, keep).await;
         }
-        let lists = daemon_sets.iter().map(|DaemonSet { metadata, spec, .. }| {
-            let (namespace, label_selector) = (Some(metadata.namespace.clone()), spec.selector.to_string());
-            self.list_or_gap(List { namespace, label_selector, ..List::of(Kind::ControllerRevisions) }, keep)
-        });
-        let mut revisions = Vec::new();
-        for found in try_join_all(lists).await? {
-            // Selectors may overlap.
-            add_missing(&mut revisions, found);
-        }
-        Ok(revisions)
+        let lists = daemon_sets.iter().map(|daemon_set| List::of_selected(Kind::ControllerRevisions, daemon_set));
+        self.list_all(lists.collect(), keep).await
     }
 
     /// Lists a kind in the query's namespace, or in all; if that is forbidden, in each namespace
@@ -234,14 +206,21 @@ impl<'a> Reader<'a> {
             Err(error) if error.is_forbidden() => {}
             found => return found,
         }
-        let lists = matcher
-            .namespaces()
-            .map(|namespace| self.list_or_gap(List { namespace: Some(namespace.clone()), ..list.clone() }, &keep));
-        let mut found = Vec::new();
-        for part in join_all(lists).await {
-            found.extend(part?);
+        self.list_all(in_each(matcher.namespaces(), &list), keep).await
+    }
+
+    /// Returns the objects in several lists, each once: selectors may overlap. What is forbidden is recorded.
+    async fn list_all<T: Object>(
+        &self,
+        lists: Vec<List>,
+        keep: impl Fn(T) -> Option<T>,
+    ) -> Result<Vec<T>, ClusterError> {
+        let mut all = Vec::new();
+        let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, &keep)).buffered(AT_ONCE);
+        while let Some(found) = found.try_next().await? {
+            add_missing(&mut all, found);
         }
-        Ok(found)
+        Ok(all)
     }
 
     /// Returns the result or, if the query does not require it, records why it could not be read. Leases and events are never required
@@ -314,6 +293,11 @@ impl Live {
     ) -> Result<Vec<T>, ClusterError> {
         Ok(list::open::<T>(&self.transport, list).await?.collect(keep).await?.items)
     }
+}
+
+/// Returns a list in each of some namespaces.
+fn in_each<'a>(namespaces: impl Iterator<Item = &'a String>, list: &List) -> Vec<List> {
+    namespaces.map(|namespace| List { namespace: Some(namespace.clone()), ..list.clone() }).collect()
 }
 
 /// Returns why objects of a kind could not be read.

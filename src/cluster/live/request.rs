@@ -78,13 +78,9 @@ impl Transport {
         Ok(Response { deadline: None, max_silence, ..response })
     }
 
-    /// Requests one object in JSON. Fails as [`Transport::get`] does, and if the response is not JSON.
-    pub(super) async fn get_object<T: DeserializeOwned>(&self, request: &str, path: &str) -> Result<T, ClusterError> {
-        self.get_object_as(request, path, JSON).await
-    }
-
-    /// Requests one object in a JSON media type, such as a table. Fails as [`Transport::get_object`] does.
-    pub(super) async fn get_object_as<T: DeserializeOwned>(
+    /// Requests one object in JSON, or in a JSON media type such as a table. Fails as [`Transport::get`] does, and if the response is
+    /// not JSON.
+    pub(super) async fn get_object<T: DeserializeOwned>(
         &self,
         request: &str,
         path: &str,

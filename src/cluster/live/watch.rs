@@ -62,21 +62,8 @@ pub struct Watch<'a> {
     has_changed: bool,
 }
 
-/// A followed list: of a kind, or of the events about a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
-    Kind(Kind),
-    EventsAbout(&'static str),
-}
-
-impl Subject {
-    fn kind(self) -> Kind {
-        match self {
-            Subject::Kind(kind) => kind,
-            Subject::EventsAbout(_) => Kind::Events,
-        }
-    }
-}
+/// A followed list: of events, the kind that they are about, and its kind.
+type Subject = (&'static str, Kind);
 
 /// The state of one followed list.
 struct Followed<'a> {
@@ -113,12 +100,10 @@ impl Live {
         let wanted = if query.wanted == Wanted::RecentChanges { query.wanted } else { Wanted::default() };
         let query = Query { wanted, ..query };
         let reader = Reader::new(self, &query);
-        let (daemon_sets, advanced_daemon_sets) = reader.daemon_sets().await?;
+        let mut snapshot = Snapshot { now: self.now(), ..reader.daemon_sets().await? };
         // A name that may refer to either flavor keeps its current meaning.
-        let is_advanced = query.flavors == Flavors::Advanced || !advanced_daemon_sets.is_empty();
+        let is_advanced = query.flavors == Flavors::Advanced || !snapshot.advanced_daemon_sets.is_empty();
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };
-        let mut snapshot = Snapshot { daemon_sets, advanced_daemon_sets, ..Snapshot::empty(self.now()) };
-        (snapshot.unknown_names, snapshot.neighbors) = (reader.unknown_names.take(), reader.neighbors.take());
         snapshot.gaps = reader.take_gaps();
         let mut watch = Watch {
             live: self,
@@ -213,15 +198,16 @@ impl<'a> Watch<'a> {
     fn failures(&self) -> impl Iterator<Item = (Kind, &ClusterError)> {
         let of_nodes = self.nodes.failure.as_ref().map(|(error, _)| (Kind::Nodes, error));
         let failures = self.followed.iter();
-        failures.filter_map(|(subject, followed)| Some((subject.kind(), followed.failure.as_ref()?))).chain(of_nodes)
+        failures.filter_map(|((_, kind), followed)| Some((*kind, followed.failure.as_ref()?))).chain(of_nodes)
     }
 
     /// Returns what cannot be watched, such as `watch pods`, and why. It is listed every five seconds instead, or less
     /// often if that takes long.
     pub fn unwatched(&self) -> BTreeMap<String, &ClusterError> {
-        let unwatched = self.followed.iter().filter_map(|(subject, followed)| {
-            Some((permission("watch", subject.kind()), followed.unwatched.as_ref()?))
-        });
+        let unwatched = self
+            .followed
+            .iter()
+            .filter_map(|((_, kind), followed)| Some((permission("watch", *kind), followed.unwatched.as_ref()?)));
         unwatched.collect()
     }
 
@@ -263,7 +249,7 @@ impl<'a> Watch<'a> {
 
     /// Follows the objects that reveal recent changes besides DaemonSets and their revisions.
     fn follow_writes(&mut self) {
-        self.follow(Subject::Kind(Kind::Nodes), List::of(Kind::Nodes), keep_written(), apply_written);
+        self.follow("", List::of(Kind::Nodes), keep_written(), apply_written);
         for kind in Kind::WRITTEN {
             let list = written_list(kind, self.query.namespace.as_deref());
             self.follow_kind(list, Some::<WrittenObject>, move |all| all.written_objects.entry(kind).or_default());
@@ -300,7 +286,7 @@ impl<'a> Watch<'a> {
             let (keep, needs, about) = (matcher.clone(), needs.clone(), events.about);
             let namespace = events.namespace().or_else(|| namespace.clone());
             self.follow(
-                Subject::EventsAbout(about),
+                about,
                 List { namespace, field_selector: events.field_selector.clone(), ..List::of(Kind::Events) },
                 move |event| keep.keeps_event(&needs, &events, &event).then_some(event),
                 move |change, all| apply(change, &mut all.events, |event| event.involved_object.kind == about),
@@ -315,18 +301,17 @@ impl<'a> Watch<'a> {
         keep: impl Fn(T) -> Option<T> + 'a,
         objects: impl Fn(&mut Snapshot) -> &mut Vec<T> + Copy + 'a,
     ) {
-        let subject = Subject::Kind(list.kind);
-        self.follow(subject, list, keep, move |change, all| apply(change, objects(all), |_| true));
+        self.follow("", list, keep, move |change, all| apply(change, objects(all), |_| true));
     }
 
     fn follow<T: Object + 'a>(
         &mut self,
-        subject: Subject,
+        about: &'static str,
         list: List,
         keep: impl Fn(T) -> Option<T> + 'a,
         apply: impl Fn(ListChange<T>, &mut Snapshot) -> Outcome + Copy + 'a,
     ) {
-        let namespace = list.namespace.clone();
+        let (subject, namespace) = ((about, list.kind), list.namespace.clone());
         let changes = follow(&self.live.transport, list, keep);
         let updates = changes.map(move |change| Box::new(move |all: &mut Snapshot| apply(change, all)) as Update<'a>);
         let updates = Box::pin(updates);
@@ -355,7 +340,7 @@ impl<'a> Watch<'a> {
 
     /// Records the outcome of an update, and what it makes necessary.
     fn note(&mut self, subject: Subject, outcome: Outcome) {
-        let kind = subject.kind();
+        let (_, kind) = subject;
         let Some(followed) = self.followed.get_mut(&subject) else { return };
         let failure = std::mem::take(&mut followed.failure);
         let snapshot = &mut self.snapshot;

@@ -9,7 +9,7 @@ use crate::difference::difference;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::quantity::Quantity;
 use crate::model::template::Template;
-use crate::model::template_parts::{containers, volumes};
+use crate::model::template_parts::{containers, items, volumes};
 use crate::report::change::{Change, PathStep};
 use crate::scheduling::should_run::DaemonPod;
 
@@ -99,9 +99,9 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
 fn listens_on(template: &Template, port: &str) -> bool {
     let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
     let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| entry[name].to_string() == port);
-    let spec = &template.value()["spec"];
-    let mut ports = entries(spec, "containers").flat_map(|container| entries(container, "ports"));
-    spec["hostNetwork"] == true && (ports.any(is_declared) || template.texts().into_iter().any(is_number))
+    let mut ports = containers(template.value()).flat_map(|container| items(container, "ports"));
+    template.value()["spec"]["hostNetwork"] == true
+        && (ports.any(is_declared) || template.texts().into_iter().any(is_number))
 }
 
 /// Returns whether a change is inside a container that starts after the init containers.

@@ -126,8 +126,11 @@ pub(super) fn impersonation(user: AuthInfo) -> AuthInfo {
     AuthInfo { impersonate, impersonate_uid, impersonate_groups, impersonate_user_extra, ..AuthInfo::default() }
 }
 
+/// The CA certificates of a cluster, if it names them.
+type Authorities = Option<Vec<Vec<u8>>>;
+
 /// Returns what a plugin is told about a cluster, and the CA certificates.
-fn with_authorities(cluster: &Cluster) -> Result<(ExecAuthCluster, Option<Vec<Vec<u8>>>), ConnectionError> {
+fn with_authorities(cluster: &Cluster) -> Result<(ExecAuthCluster, Authorities), ConnectionError> {
     let unreadable = |problem: &str| unreadable_authority(cluster, problem);
     let shown = ExecAuthCluster::try_from(cluster).map_err(|error| unreadable(&error.to_string()))?;
     let Some(pem) = &shown.certificate_authority_data else { return Ok((shown, None)) };

@@ -66,11 +66,17 @@ impl Serialize for ConfigObject {
             #[serde(flatten)]
             kept: &'a ObjectMeta,
             #[serde(skip_serializing_if = "Option::is_none")]
-            managed_fields: Option<[Value; 1]>,
+            managed_fields: Option<[Entry; 1]>,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Entry {
+            time: Timestamp,
+            fields_v1: Map<String, Value>,
         }
         let names = [Some(DATA[0]), self.immutable.then_some(IMMUTABLE)].into_iter().flatten();
-        let fields: Map<String, Value> = names.map(|name| (name.to_owned(), json!({}))).collect();
-        let managed_fields = self.changed_at.map(|time| [json!({"time": time, "fieldsV1": fields})]);
+        let fields_v1 = names.map(|name| (name.to_owned(), json!({}))).collect();
+        let managed_fields = self.changed_at.map(|time| [Entry { time, fields_v1 }]);
         Wire { metadata: Metadata { kept: &self.metadata, managed_fields } }.serialize(serializer)
     }
 }

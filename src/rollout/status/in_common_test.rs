@@ -148,10 +148,15 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
 /// A plugin for the network cannot become ready on a node that something else keeps from it.
 #[test]
 fn a_node_that_was_not_ready_before_the_rollout_is_to_blame_itself() {
+    let of = |image: &str| {
+        let mut spec = of(image, json!({}));
+        spec["volumes"] = json!([{"name": "cni", "hostPath": {"path": "/opt/cni/bin"}}]);
+        spec
+    };
     for (lost, is_of_node) in [("11:40:00", true), ("11:46:30", false)] {
         let ready = json!([{"type": "Ready", "status": "False", "reason": "KubeletNotReady", "lastTransitionTime": at(lost),
             "message": "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady"}]);
-        let (old, new) = (of("agent:1", json!({})), of("agent:2", json!({})));
+        let (old, new) = (of("agent:1"), of("agent:2"));
         let world = revisions(old, new.clone()).node("b", json!({"status": {"conditions": ready}}));
         let mut pod = since(SINCE);
         pod["spec"] = new;

@@ -217,8 +217,9 @@ proptest! {
         }
         prop_assert!(status.verdict != Verdict::Complete, "{status:#?}");
         let runs = fleet.count(Fate::Updated) > 0 || faults.keys().all(|fate| *fate == Fate::Waits);
-        // An old pod that crashes waits to be deleted, too.
-        let waits = |fate: &Fate| *fate == Fate::Waits || (fleet.on_delete && *fate == Fate::OldCrashes);
+        // Old pods that crash or are down wait to be deleted, too, and what is refused is missing beside those that wait.
+        let is_on_no_node = |fate: &Fate| matches!(fate, Fate::OldCrashes | Fate::DownWithOldPod | Fate::Refused);
+        let waits = |fate: &Fate| *fate == Fate::Waits || (fleet.on_delete && is_on_no_node(fate));
         let may = (runs || faults.keys().all(waits)) && faults.keys().all(|fate| fleet.may_be_accepted(*fate));
         let must = runs && fleet.is_within_limits() && faults.keys().all(|fate| fleet.must_be_accepted(*fate));
         prop_assert!(may || !is_complete, "accepted: {:#?}", (&faults, &status.accepted, &status.problems, &status.suspect));

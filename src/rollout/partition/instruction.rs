@@ -365,16 +365,13 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn next_by_gates(&self, desired: usize) -> Instruction {
         let (stage, now) = (self.stage, self.situation.now());
         let judged = self.situation.nodes.iter().filter(|node| node.eligible || self.is_excluded_since(node));
-        let failures: Vec<GateFailure> = judged.filter_map(|node| self.failure(node)).collect();
+        let mut failures: Vec<GateFailure> = judged.filter_map(|node| self.failure(node)).collect();
         let allowed = allowed(stage.max_unavailable, desired);
+        if failures.is_empty() {
+            failures.extend(self.nothing_shown(desired).or_else(|| self.old_pods(allowed)));
+        }
         if !failures.is_empty() {
             return Instruction::Stop(failures);
-        }
-        if let Some(failure) = self.nothing_shown(desired) {
-            return Instruction::Stop(vec![failure]);
-        }
-        if let Some(failure) = self.old_pods(allowed) {
-            return Instruction::Stop(vec![failure]);
         }
         let unverified = |node: &&RolloutNode<'_>| {
             node.updated_is_available

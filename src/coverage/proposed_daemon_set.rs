@@ -86,57 +86,54 @@ impl Unknown {
     /// Returns the gap that this leaves in the answer, for a number of nodes.
     pub(super) fn incomplete(self, nodes: usize) -> Incomplete {
         let on = count(nodes, "node");
-        match self {
-            Unknown::Room => {
-                let message = format!("not every pod on {on} was read: whether the pods fit is not known");
-                Incomplete::new("pods", message, true)
-            }
-            Unknown::OtherPods => {
-                let message = format!(
+        let affects_counts = matches!(self, Unknown::Room | Unknown::OtherPods);
+        let (resource, message) = match self {
+            Unknown::Room => ("pods", format!("not every pod on {on} was read: whether the pods fit is not known")),
+            Unknown::OtherPods => (
+                "pods",
+                format!(
                     "not all pods or namespaces were read: whether other pods keep the pods from {on} is not known"
-                );
-                Incomplete::new("pods", message, true)
-            }
+                ),
+            ),
             Unknown::Volumes(unread) => {
                 let resource = if let Unread::Kind(kind) = unread { kind.resource() } else { "persistentvolumeclaims" };
                 let why = pod_claims::unread_text(&unread);
-                let message = format!("{why}: whether {on} can have the volumes of the pods is not known");
-                Incomplete::new(resource, message, false)
+                (resource, format!("{why}: whether {on} can have the volumes of the pods is not known"))
             }
             Unknown::Devices(open) => {
                 let resource = if let Open::Unread(kind) = open { kind.resource() } else { "resourceclaims" };
                 let why = claims::open_text(&open);
-                let message = format!("{why}: whether {on} can have the devices of the pods is not known");
-                Incomplete::new(resource, message, false)
+                (resource, format!("{why}: whether {on} can have the devices of the pods is not known"))
             }
-            Unknown::Features(features) => {
-                let message = format!(
+            Unknown::Features(features) => (
+                "nodes",
+                format!(
                     "whether the scheduler looks at what kubelets declare is not known: the pods need {features}, which {} not declare",
                     count_and(nodes, "node", ["does", "do"])
-                );
-                Incomplete::new("nodes", message, false)
-            }
-            Unknown::SharedClaim(claim) => {
-                let message = format!(
+                ),
+            ),
+            Unknown::SharedClaim(claim) => (
+                "persistentvolumeclaims",
+                format!(
                     "all pods share claim {claim}: whether they fit on {on} depends on which of them is placed first"
-                );
-                Incomplete::new("persistentvolumeclaims", message, false)
-            }
-            Unknown::Preemption => {
-                let message = format!(
+                ),
+            ),
+            Unknown::Preemption => (
+                "pods",
+                format!(
                     "pods of lower priority keep the pods from {on}, by an anti-affinity, a topology spread or volumes: whether the \
                      scheduler preempts them is not computed"
-                );
-                Incomplete::new("pods", message, false)
-            }
-            Unknown::Order(key) => {
-                let message = format!(
+                ),
+            ),
+            Unknown::Order(key) => (
+                "pods",
+                format!(
                     "a rule of the template about its own pods goes by {key}: whether they fit on {on} depends on which of them are \
                      placed first"
-                );
-                Incomplete::new("pods", message, false)
-            }
-        }
+                ),
+            ),
+        };
+        Incomplete::new(resource, message, affects_counts)
     }
 }
 

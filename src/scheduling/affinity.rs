@@ -1,6 +1,6 @@
 //! The nodeSelector and the required node affinity of a pod: parsed once, then matched against nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::model::names::{is_label_key, is_label_value};
 use crate::model::node::Node;
@@ -8,9 +8,6 @@ use crate::model::pod::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
 
 /// The one field that terms can match: the node's name.
 const NAME_FIELD: &str = "metadata.name";
-
-/// The most terms that are all matched against a node.
-const FEW: usize = 8;
 
 /// A nodeSelector and a required node affinity, parsed so that matching does not allocate.
 ///
@@ -20,16 +17,6 @@ const FEW: usize = 8;
 pub struct RequiredNodeAffinity {
     pub(super) node_selector: BTreeMap<String, String>,
     terms: Option<Vec<Term>>,
-    places: Places,
-}
-
-/// Where the terms are that may match a node with a label, or of a name: thousands may match none.
-#[derive(Debug, Clone, Default)]
-struct Places {
-    by_label: HashMap<String, HashMap<String, Vec<usize>>>,
-    by_name: HashMap<String, Vec<usize>>,
-    /// Those without any requirement of a value.
-    others: Vec<usize>,
 }
 
 /// The result of a required node affinity on a node.
@@ -126,27 +113,14 @@ impl RequiredNodeAffinity {
 
     /// Parses the terms of what is not a pod, such as those of a volume.
     pub fn of_terms(required: &NodeSelector) -> Self {
-        let terms: Vec<Term> = required.node_selector_terms.iter().map(Term::parse).collect();
-        let places = if terms.len() > FEW { Places::of(&terms) } else { Places::default() };
-        RequiredNodeAffinity { node_selector: BTreeMap::new(), terms: Some(terms), places }
+        let terms = required.node_selector_terms.iter().map(Term::parse).collect();
+        RequiredNodeAffinity { node_selector: BTreeMap::new(), terms: Some(terms) }
     }
 
     /// Returns whether a node matches, without allocating.
     pub fn matches(&self, node: &Node) -> bool {
         self.node_selector.iter().all(|(key, value)| node.metadata.labels.get(key) == Some(value))
-            && self.terms.as_ref().is_none_or(|terms| self.first_match(terms, node).is_some())
-    }
-
-    fn first_match(&self, terms: &[Term], node: &Node) -> Option<usize> {
-        let (name, labels) = (&node.metadata.name, &node.metadata.labels);
-        // Every field matches a node without a name.
-        if terms.len() <= FEW || name.is_empty() {
-            return terms.iter().position(|term| term.matches(node));
-        }
-        let Places { by_label, by_name, others } = &self.places;
-        let of_labels = labels.iter().filter_map(|(key, value)| by_label.get(key)?.get(value)).flatten();
-        let places = of_labels.chain(by_name.get(name).into_iter().flatten()).chain(others).copied();
-        places.filter(|place| terms[*place].matches(node)).min()
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
     /// Returns which term of the affinity matches a node, or why none does.
@@ -155,30 +129,10 @@ impl RequiredNodeAffinity {
         if terms.is_empty() {
             return AffinityOutcome::NoTerms;
         }
-        match self.first_match(terms, node) {
+        match terms.iter().position(|term| term.matches(node)) {
             Some(term) => AffinityOutcome::Matches { term },
             None => AffinityOutcome::NoMatch { terms: terms.iter().map(|term| term.explain(node)).collect() },
         }
-    }
-}
-
-impl Places {
-    fn of(terms: &[Term]) -> Self {
-        let mut places = Places::default();
-        for (place, term) in terms.iter().enumerate() {
-            let Term::Valid { labels, fields } = term else { continue };
-            let label = labels.iter().find(|requirement| matches!(requirement.test, Test::In));
-            let name = fields.iter().find(|requirement| requirement.equal && requirement.written.key == NAME_FIELD);
-            if let Some(LabelRequirement { written, .. }) = label {
-                let by_value = places.by_label.entry(written.key.clone()).or_default();
-                written.values.iter().for_each(|value| by_value.entry(value.clone()).or_default().push(place));
-            } else if let Some(FieldRequirement { written, .. }) = name {
-                places.by_name.entry(written.values[0].clone()).or_default().push(place);
-            } else {
-                places.others.push(place);
-            }
-        }
-        places
     }
 }
 
@@ -301,46 +255,12 @@ impl FieldRequirement {
 mod tests {
     use serde_json::{Value, from_value, json};
 
-    use super::{AffinityOutcome, RequiredNodeAffinity};
+    use super::RequiredNodeAffinity;
     use crate::model::node::Node;
 
     fn affinity(terms: &[Value]) -> RequiredNodeAffinity {
         let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
         RequiredNodeAffinity::new(&from_value(json!({"affinity": {"nodeAffinity": required}})).unwrap())
-    }
-
-    /// The first term that matches counts, however it is found.
-    #[test]
-    fn of_many_terms_the_same_one_matches_as_of_few() {
-        let term = |number: usize| match number % 5 {
-            0 => {
-                json!({"matchExpressions": [{"key": "pool", "operator": "In", "values": [format!("p{number}"), "p7"]}]})
-            }
-            1 => {
-                json!({"matchExpressions": [{"key": "disk", "operator": "Exists"}, {"key": "pool", "operator": "In", "values": ["p8"]}]})
-            }
-            2 => json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [format!("n{number}")]}]}),
-            3 => json!({"matchExpressions": [{"key": "cores", "operator": "Gt", "values": [number.to_string()]}]}),
-            _ => json!({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n9"]}],
-                "matchExpressions": [{"key": "zone", "operator": "In", "values": [format!("z{}", number % 3)]}]}),
-        };
-        let terms: Vec<_> = (0..60).map(term).collect();
-        let many = affinity(&terms);
-        let few: Vec<_> = terms.iter().map(|term| affinity(std::slice::from_ref(term))).collect();
-        for number in 0..200 {
-            let labels = json!({"pool": format!("p{}", number % 70), "cores": (number % 50).to_string(), "zone": format!("z{}", number % 11)});
-            let mut node: Node =
-                from_value(json!({"metadata": {"name": format!("n{}", number % 65), "labels": labels}})).unwrap();
-            if number % 4 == 0 {
-                node.metadata.labels = Default::default();
-            }
-            if number % 50 == 0 {
-                node.metadata.name.clear();
-            }
-            let expected = few.iter().position(|one| one.matches(&node));
-            let found = if let AffinityOutcome::Matches { term } = many.explain(&node) { Some(term) } else { None };
-            assert_eq!((found, many.matches(&node)), (expected, expected.is_some()), "{node:?}");
-        }
     }
 
     #[test]

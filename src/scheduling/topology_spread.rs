@@ -67,7 +67,7 @@ impl<'a> PodTopologySpread<'a> {
         let is_alone = spread.constraints.iter().all(|(constraint, _)| honors_affinity(constraint));
         let only = target_node(pod).filter(|_| is_alone).and_then(|name| neighborhood.node(name));
         let nodes = match &only {
-            _ if spread.is_empty() => &[],
+            _ if spread.constraints.is_empty() => &[],
             Some(only) => std::slice::from_ref(only),
             None => &neighborhood.nodes,
         };
@@ -98,11 +98,6 @@ impl<'a> PodTopologySpread<'a> {
         };
         let mut constraints = self.constraints.iter().map(|(constraint, _)| constraint);
         constraints.find(|constraint| binds(constraint)).map(|constraint| constraint.topology_key.as_str())
-    }
-
-    /// Returns whether there is no constraint that must hold.
-    fn is_empty(&self) -> bool {
-        self.constraints.is_empty()
     }
 
     /// Tells whether the filter lets the pod run on a node, for which the scheduler has nominated other pods that go first.

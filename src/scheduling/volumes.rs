@@ -92,49 +92,35 @@ pub enum Rejection<'a> {
 }
 
 impl Rejection<'_> {
-    /// Returns the name of the filter, and what the scheduler says.
-    pub fn reasons(&self, pod: &Pod) -> (&'static str, Vec<String>) {
+    /// Returns what the scheduler says.
+    pub fn reasons(&self, pod: &Pod) -> Vec<String> {
         let ObjectMeta { name, namespace, .. } = &pod.metadata;
-        let (plugin, reason) = match self {
-            Rejection::ClaimNotFound(claim) => {
-                ("VolumeRestrictions", format!("persistentvolumeclaim {claim:?} not found"))
-            }
-            Rejection::DiskConflict(..) => ("VolumeRestrictions", "node(s) had no available disk".to_owned()),
-            Rejection::InUse(..) => (
-                "VolumeRestrictions",
+        vec![match self {
+            Rejection::ClaimNotFound(claim) => format!("persistentvolumeclaim {claim:?} not found"),
+            Rejection::DiskConflict(..) => "node(s) had no available disk".to_owned(),
+            Rejection::InUse(..) => {
                 "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-                    .to_owned(),
-            ),
-            Rejection::NoDriver(driver) => {
-                ("NodeVolumeLimits", format!("{driver} CSI driver is not installed on the node"))
+                    .to_owned()
             }
-            Rejection::TooMany { .. } => ("NodeVolumeLimits", "node(s) exceed max volume count".to_owned()),
-            Rejection::AwaitsClaim(claim) => (
-                "VolumeBinding",
-                format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {claim:?}"),
-            ),
-            Rejection::ClaimLost { claim, volume } => (
-                "VolumeBinding",
-                format!("persistentvolumeclaim {claim:?} bound to non-existent persistentvolume {volume:?}"),
-            ),
-            Rejection::ClaimDeleted(claim) => {
-                ("VolumeBinding", format!("persistentvolumeclaim {claim:?} is being deleted"))
+            Rejection::NoDriver(driver) => format!("{driver} CSI driver is not installed on the node"),
+            Rejection::TooMany { .. } => "node(s) exceed max volume count".to_owned(),
+            Rejection::AwaitsClaim(claim) => {
+                format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {claim:?}")
             }
-            Rejection::NotOwner(claim) => (
-                "VolumeBinding",
-                format!("PVC {namespace}/{claim} was not created for pod {namespace}/{name} (pod is not owner)"),
-            ),
-            Rejection::Unbound(_) => {
-                ("VolumeBinding", "pod has unbound immediate PersistentVolumeClaims".to_owned())
+            Rejection::ClaimLost { claim, volume } => {
+                format!("persistentvolumeclaim {claim:?} bound to non-existent persistentvolume {volume:?}")
             }
+            Rejection::ClaimDeleted(claim) => format!("persistentvolumeclaim {claim:?} is being deleted"),
+            Rejection::NotOwner(claim) => {
+                format!("PVC {namespace}/{claim} was not created for pod {namespace}/{name} (pod is not owner)")
+            }
+            Rejection::Unbound(_) => "pod has unbound immediate PersistentVolumeClaims".to_owned(),
+            Rejection::VolumeNotFound(volume) => format!("persistentvolume {volume:?} not found"),
+            Rejection::Zone { .. } => "node(s) had no available volume zone".to_owned(),
             Rejection::Binding(conflicts) => {
-                let reasons = conflicts.iter().map(|conflict| conflict.reason().to_owned()).collect();
-                return ("VolumeBinding", reasons);
+                return conflicts.iter().map(|conflict| conflict.reason().to_owned()).collect();
             }
-            Rejection::VolumeNotFound(volume) => ("VolumeZone", format!("persistentvolume {volume:?} not found")),
-            Rejection::Zone { .. } => ("VolumeZone", "node(s) had no available volume zone".to_owned()),
-        };
-        (plugin, vec![reason])
+        }]
     }
 }
 

@@ -504,8 +504,16 @@ fn fit(case: &Value) -> Result<Fit, serde_json::Error> {
     // The oracle is of this release, in which the scheduler looks at what kubelets declare.
     let newest: Node = serde_json::from_value(json!({"status": {"nodeInfo": {"kubeletVersion": "v1.37.2"}}}))?;
     let by_volumes = |rejected: &volumes::Rejection| {
-        let (plugin, mut reasons) = rejected.reasons(&pod);
+        let mut reasons = rejected.reasons(&pod);
         reasons.sort();
+        let plugin = match rejected {
+            volumes::Rejection::ClaimNotFound(_)
+            | volumes::Rejection::DiskConflict(..)
+            | volumes::Rejection::InUse(..) => "VolumeRestrictions",
+            volumes::Rejection::NoDriver(_) | volumes::Rejection::TooMany { .. } => "NodeVolumeLimits",
+            volumes::Rejection::VolumeNotFound(_) | volumes::Rejection::Zone { .. } => "VolumeZone",
+            _ => "VolumeBinding",
+        };
         let may_change = matches!(
             rejected,
             volumes::Rejection::DiskConflict(..)

@@ -10,6 +10,7 @@ use super::node_plugin::{self, Lacks};
 use super::scheduler_report::without_nodes;
 use super::sentence::Sentence;
 use crate::model::event::Event;
+use crate::model::int_or_percent::int;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::fix::Command;
@@ -107,9 +108,8 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
             finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
         }
         Rejection::TooFewDevices { requested, free, all } => {
-            let number = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
-            let message = message.words("; the pod requests ").number(number(requested)).words(", and ");
-            let message = message.number(number(free)).words(" of ").number(number(all)).words(" on the node are free");
+            let message = message.words("; the pod requests ").number(int(*requested)).words(", and ");
+            let message = message.number(int(*free)).words(" of ").number(int(*all)).words(" on the node are free");
             let advice = "free devices of the node, or see that its driver runs there and offers them";
             finding(message, advice).with_origin(Origin::Node).with_command(get("resourceslices"))
         }

@@ -204,8 +204,6 @@ const REFUSALS: [Refusal; 32] = [
             "connection refused",
             "connection reset",
             "connection lost",
-            "TLS handshake timeout",
-            "i/o timeout",
             "no route to host",
             "EOF",
             "Unauthorized",

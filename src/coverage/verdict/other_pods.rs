@@ -9,6 +9,7 @@ use super::sentence::Sentence;
 use super::workload::workload;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::int;
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec};
 use crate::model::selector::LabelSelector;
@@ -106,15 +107,14 @@ impl Rejection<'_> {
             }
             Rejection::Affinity(AffinityRejection::NoDomain(term)) => no_domain(message, &term.topology_key, node),
             Rejection::Spread(SpreadRejection::Skew { constraint, value, pods, fewest }) => {
-                let count = |pods: &usize| i64::try_from(*pods).unwrap_or(i64::MAX);
                 let message = message
                     .words(format!("; {}=", constraint.topology_key))
                     .value(value)
                     .words(" has ")
-                    .number(count(pods))
+                    .number(int(*pods))
                     .words(if *pods == 1 { " matching pod" } else { " matching pods" })
                     .words(", and the domain with the fewest has ")
-                    .number(count(fewest))
+                    .number(int(*fewest))
                     .words(format!("; maxSkew: {}", constraint.max_skew));
                 with_edit(
                     message,

@@ -10,6 +10,7 @@ use super::sentence::Sentence;
 use super::workload::workload;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::int;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::storage::PersistentVolume;
@@ -51,7 +52,7 @@ fn surge(message: Sentence, old: &Pod) -> Finding {
 /// Finds that a node is rejected, and by what.
 pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Pod) -> Finding {
     let namespace = &daemon_set.metadata.namespace;
-    let (_, reasons) = rejection.reasons(pod);
+    let reasons = rejection.reasons(pod);
     let message = match reasons.as_slice() {
         [reason] if !reason.starts_with("node(s)") => Sentence::from(reason.clone()),
         [reason] if reason.starts_with("node(s) unavailable") => {
@@ -112,11 +113,9 @@ pub fn told(rejection: &Rejection, daemon_set: &DaemonSet, node: &Node, pod: &Po
             finding(message, &advice).with_origin(Origin::ControlPlane)
         }
         Rejection::TooMany { driver, attached, added, limit } => {
-            let number = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
-            let message = message.words(format!("; driver {driver} has attached ")).number(number(attached));
-            let message = message.words(" of ").number(number(limit)).words(" to it, and the pod needs ");
-            let message = message.number(number(added)).words(" more");
-            too_many(message, node)
+            let message = message.words(format!("; driver {driver} has attached ")).number(int(*attached));
+            let message = message.words(" of ").number(int(*limit)).words(" to it, and the pod needs ");
+            too_many(message.number(int(*added)).words(" more"), node)
         }
         Rejection::Binding(conflicts) => {
             let message = conflicts.iter().fold(message, |message, conflict| message.then(conflict_text(conflict)));

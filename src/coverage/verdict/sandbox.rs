@@ -129,8 +129,7 @@ const CAUSES: &[Cause] = &[
     cause(
         FixIn::Node,
         &[
-            "failed to get sandbox image",
-            "sandbox image",
+                        "sandbox image",
             "pause image",
             "pulling image",
             "pull image",
@@ -176,7 +175,7 @@ const CAUSES: &[Cause] = &[
     .and(Also::MendNetworkPlugin),
     cause(
         FixIn::Node,
-        &["connection is unauthorized", "unauthorized"],
+                &["unauthorized"],
         "restart the pod of the network plugin on the node: the API server does not accept its token; if it has no pod there any \
          more, remove its file from /etc/cni/net.d",
     )
@@ -202,7 +201,7 @@ const CAUSES: &[Cause] = &[
     cause(FixIn::Template, MEMORY_TOO_LOW, "raise the memory limit: the pod does not start with so little"),
     cause(
         FixIn::Host,
-        &["cgroupspath", "cgroup"],
+                &["cgroup"],
         "check that the kubelet and the container runtime of the node use the same cgroup driver and version",
     ),
     cause(FixIn::Host, &["cni", "set up sandbox container"], CHECK_NETWORK_PLUGIN).and(Also::MendNetworkPlugin),

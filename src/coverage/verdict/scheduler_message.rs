@@ -118,27 +118,15 @@ pub enum PluginInput {
 
 /// In the scheduler's order.
 const PLUGINS: [SchedulerPlugin; 9] = [
-    SchedulerPlugin {
-        codes: &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute],
-        input: PluginInput::Node,
-        says: &["untolerated taint"],
-    },
-    SchedulerPlugin { codes: &[R::InjectedNodeSelector], input: PluginInput::Node, says: &["node affinity/selector"] },
-    SchedulerPlugin {
-        codes: &[R::HostPortConflict, R::SurgeHostPortDeadlock],
-        input: PluginInput::Pods,
-        says: &["free ports"],
-    },
-    SchedulerPlugin { codes: &[R::TooManyPods], input: PluginInput::Pods, says: &["Too many pods"] },
-    SchedulerPlugin {
-        codes: &[R::InsufficientResource, R::NeverFits],
-        input: PluginInput::Pods,
-        says: &["Insufficient "],
-    },
-    SchedulerPlugin {
-        codes: &[R::VolumeUnsatisfiable],
-        input: PluginInput::Volumes,
-        says: &[
+    plugin(PluginInput::Node, &[R::UntoleratedNoSchedule, R::UntoleratedNoExecute], &["untolerated taint"]),
+    plugin(PluginInput::Node, &[R::InjectedNodeSelector], &["node affinity/selector"]),
+    plugin(PluginInput::Pods, &[R::HostPortConflict, R::SurgeHostPortDeadlock], &["free ports"]),
+    plugin(PluginInput::Pods, &[R::TooManyPods], &["Too many pods"]),
+    plugin(PluginInput::Pods, &[R::InsufficientResource, R::NeverFits], &["Insufficient "]),
+    plugin(
+        PluginInput::Volumes,
+        &[R::VolumeUnsatisfiable],
+        &[
             "no available disk",
             "ReadWriteOncePod",
             "max volume count",
@@ -153,19 +141,23 @@ const PLUGINS: [SchedulerPlugin; 9] = [
             // The words of 1.30.
             "volume node affinity conflict",
         ],
-    },
-    SchedulerPlugin {
-        codes: &[R::PodAffinityBlocked],
-        input: PluginInput::OtherPods,
-        says: &["topology spread constraints", "pod affinity rules", "anti-affinity"],
-    },
-    SchedulerPlugin {
-        codes: &[R::DeviceClaimUnsatisfied],
-        input: PluginInput::Devices,
-        says: &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim", "device class "],
-    },
-    SchedulerPlugin { codes: &[R::NodeFeatureMissing], input: PluginInput::Features, says: &["required features"] },
+    ),
+    plugin(
+        PluginInput::OtherPods,
+        &[R::PodAffinityBlocked],
+        &["topology spread constraints", "pod affinity rules", "anti-affinity"],
+    ),
+    plugin(
+        PluginInput::Devices,
+        &[R::DeviceClaimUnsatisfied],
+        &["resourceclaim", "ResourceClaim", "allocate all claims", "resource claim", "device class "],
+    ),
+    plugin(PluginInput::Features, &[R::NodeFeatureMissing], &["required features"]),
 ];
+
+const fn plugin(input: PluginInput, codes: &'static [ReasonCode], says: &'static [&'static str]) -> SchedulerPlugin {
+    SchedulerPlugin { says, codes, input }
+}
 
 impl SchedulerPlugin {
     /// Returns the plugins whose outcome has a code.

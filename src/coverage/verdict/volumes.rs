@@ -150,7 +150,7 @@ const CAUSES: &[Cause] = &[
     ),
     cause(
         FixIn::Host,
-        &["input/output error", "bad superblock", "run fsck manually", "fsck"],
+        &["input/output error", "bad superblock", "fsck"],
         "check the disk behind the volume: its file system is damaged",
     ),
     cause(

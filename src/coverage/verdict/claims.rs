@@ -72,24 +72,23 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
     let finding = |message: Sentence, advice: &str| Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, advice);
     let get = |resource: &str| Command::kubectl(&["get", resource]);
     let claims = || get("resourceclaims").namespace(namespace);
-    let of_template = Origin::object;
     match rejection {
         Rejection::AwaitsClaim => {
             finding(message, CONTROLLER).with_origin(Origin::ControlPlane).with_passing(Passing::AtStart)
         }
         Rejection::ClaimNotFound(claim) => {
             let advice = format!("create ResourceClaim {claim}, or correct its name in the template");
-            finding(message, &advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+            finding(message, &advice).with_origin(Origin::object("ResourceClaim", claim)).with_command(claims())
         }
         Rejection::TemplateNotFound(template) => {
             let advice = format!("create ResourceClaimTemplate {template}, or correct its name in the template");
             let message = Sentence::from(format!("devices: resourceclaimtemplate {template:?} not found"));
             let list = get("resourceclaimtemplates").namespace(namespace);
-            finding(message, &advice).with_origin(of_template("ResourceClaimTemplate", template)).with_command(list)
+            finding(message, &advice).with_origin(Origin::object("ResourceClaimTemplate", template)).with_command(list)
         }
         Rejection::ClaimDeleted(claim) => {
             let advice = "wait until it is gone, and create it again: it stays as long as a pod uses it";
-            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+            finding(message, advice).with_origin(Origin::object("ResourceClaim", claim)).with_command(claims())
         }
         Rejection::NotOwner(_) => {
             finding(message, "delete the claim if nothing needs it, so that one is created for the pod")
@@ -99,13 +98,13 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
         Rejection::NotAvailable(claim) => {
             let message = message.words("; claim ").value(claim).words(" is allocated for other nodes");
             let advice = "use a ResourceClaimTemplate in the template, so that each pod gets a claim of its own";
-            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+            finding(message, advice).with_origin(Origin::object("ResourceClaim", claim)).with_command(claims())
         }
         Rejection::Full(claim) => {
             let message = Sentence::from("devices: resourceclaim ").value(claim).words(" is reserved for ");
             let message = message.number(256).words(" pods, which is the limit");
             let advice = "use a ResourceClaimTemplate in the template, so that each pod gets a claim of its own";
-            finding(message, advice).with_origin(of_template("ResourceClaim", claim)).with_command(claims())
+            finding(message, advice).with_origin(Origin::object("ResourceClaim", claim)).with_command(claims())
         }
         Rejection::TooFewDevices { requested, free, all } => {
             let message = message.words("; the pod requests ").number(int(*requested)).words(", and ");

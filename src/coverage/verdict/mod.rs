@@ -1,7 +1,7 @@
 //! The state of a node as one DaemonSet sees it, and why it is not Available.
 //!
 //! [`daemon_set_context`] is what is known of the DaemonSet. The rules are [`eligibility`], [`missing_pod`] (with
-//! [`create_failure`]), [`unscheduled_pod`] (with [`fit`] and [`scheduler_message`]), [`bound_pod`] (with [`sandbox`], [`volumes`]
+//! [`create_failure`]), [`unscheduled_pod`] (with [`fit`], [`filters`] and [`scheduler_message`]), [`bound_pod`] (with [`sandbox`], [`volumes`]
 //! and [`containers`]), [`former_pods`], [`node_health`] and [`terminating`]. What messages of the kubelet and the container runtime tell is in
 //! tables of [`cause`]. A rule returns a [`finding`], whose [`sentence`] merges with those of other nodes.
 

@@ -95,8 +95,8 @@ fn fix_first(
     let mut others = subject.index.bound_to(&pod.spec.node_name).into_iter().filter(|other| is_it(other));
     let is_down = |other: &&Pod| !other.is_ready() && other.metadata.uid != pod.metadata.uid;
     let down = others.next().filter(is_down)?;
-    let is_down = Sentence::from("; ").name(workload(down), noun).words(" on the node is not ready");
-    let told = finding.clone().and(is_down).with_advice(format!("fix {noun} on the node first: {without}"));
+    let reason = Sentence::from("; ").name(workload(down), noun).words(" on the node is not ready");
+    let told = finding.clone().and(reason).with_advice(format!("fix {noun} on the node first: {without}"));
     Some(told.with_origin(Origin::Node).with_command(describe_pod(down)))
 }
 

@@ -59,41 +59,41 @@ fn answer(report: &HistoryReport) -> String {
 
 fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
     let view = page.view;
-    let rows: Vec<&RevisionRow> = report.revisions.iter().collect();
+    let rows = &report.revisions;
     let mut columns = vec![
-        Column::text("REVISION", |row: &&RevisionRow| match row.current {
+        Column::text("REVISION", |row: &RevisionRow| match row.current {
             true => format!("{}  {}", row.revision, style::healthy("current")),
             false => row.revision.to_string(),
         }),
-        Column::text("PODS", |row: &&RevisionRow| match row.pods {
+        Column::text("PODS", |row: &RevisionRow| match row.pods {
             None => "?".to_owned(),
             Some(pods) if pods.total == 0 => "0".to_owned(),
             Some(pods) if pods.ready < pods.total => style::in_progress(format!("{}/{}", pods.ready, pods.total)),
             Some(pods) => format!("{}/{}", pods.ready, pods.total),
         }),
     ];
-    let created = Column::text("CREATED", |row: &&RevisionRow| age(row.created_at, report.now));
+    let created = Column::text("CREATED", |row: &RevisionRow| age(row.created_at, report.now));
     if rows.iter().any(|row| row.rolled_out_at.is_some() || row.rolled_out_again) {
         // Most revisions are rolled out once, when they are created.
         columns.push(created.droppable(1));
-        columns.push(Column::text("ROLLED OUT", |row: &&RevisionRow| age(row.rolled_out_at, report.now)));
+        columns.push(Column::text("ROLLED OUT", |row: &RevisionRow| age(row.rolled_out_at, report.now)));
     } else {
         columns.push(created);
     }
     if wide {
-        columns.push(Column::text("REVISION-NAME", |row: &&RevisionRow| view.show(&row.name)));
-        columns.push(Column::text("IMAGES", |row: &&RevisionRow| view.show(&row.images.join(","))));
+        columns.push(Column::text("REVISION-NAME", |row: &RevisionRow| view.show(&row.name)));
+        columns.push(Column::text("IMAGES", |row: &RevisionRow| view.show(&row.images.join(","))));
     }
     let has_cause = rows.iter().any(|row| row.change_cause.is_some());
     // On a narrow terminal the cause is below the changes, so that neither is truncated.
     let cause_beneath = !wide && view.limit.is_some_and(|limit| limit < LEAST_WIDTH_FOR_CAUSES);
     if has_cause && !cause_beneath {
-        columns.push(Column::text("CHANGE-CAUSE", move |row: &&RevisionRow| {
+        columns.push(Column::text("CHANGE-CAUSE", move |row: &RevisionRow| {
             let cause = view.show(row.change_cause.as_deref().unwrap_or("<none>"));
             if wide || view.limit.is_none() { cause } else { cut(&cause, WIDEST_CAUSE, view.ascii) }
         }));
     }
-    columns.push(Column::prose("CHANGED", move |row: &&RevisionRow| {
+    columns.push(Column::prose("CHANGED", move |row: &RevisionRow| {
         let is_oldest = report.revisions.last().is_some_and(|oldest| oldest.name == row.name);
         let changed = changed(row, is_oldest, view);
         match &row.change_cause {
@@ -101,7 +101,7 @@ fn table(report: &HistoryReport, wide: bool, page: &mut Page<'_>) {
             _ => changed,
         }
     }));
-    table::write(&columns, &rows, page)
+    table::write(&columns, rows, page)
 }
 
 fn changed(row: &RevisionRow, is_oldest: bool, view: &View) -> String {

@@ -53,28 +53,27 @@ fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_
     let heading = label.rsplit('/').next().unwrap_or(label).to_ascii_uppercase();
     let heading = view.show(&heading);
     let mut columns = vec![
-        Column::text(&heading, |group: &&OverheadGroup| view.show(&value(group))).shrinkable(),
-        Column::number("NODES", |group: &&OverheadGroup| Some(group.nodes)),
-        Column::text("DAEMONSETS", |group: &&OverheadGroup| {
+        Column::text(&heading, |group: &OverheadGroup| view.show(&value(group))).shrinkable(),
+        Column::number("NODES", |group: &OverheadGroup| Some(group.nodes)),
+        Column::text("DAEMONSETS", |group: &OverheadGroup| {
             let runs = numbers(group, |shape| Range { least: shape.runs.len(), most: shape.runs.len() });
             format!("{runs} of {}", report.daemon_sets_total)
         }),
-        Column::text("PODS", |group: &&OverheadGroup| {
+        Column::text("PODS", |group: &OverheadGroup| {
             let pods = numbers(group, |shape| Range { least: shape.pods, most: shape.pods });
             format!("{pods}/{}", numbers(group, |shape| shape.pods_allowed))
         })
         .droppable(1),
-        Column::text("CPU", move |group: &&OverheadGroup| view.show(&cost(group, "cpu", wide))),
-        Column::text("MEMORY", move |group: &&OverheadGroup| view.show(&cost(group, "memory", wide))).droppable(2),
+        Column::text("CPU", move |group: &OverheadGroup| view.show(&cost(group, "cpu", wide))),
+        Column::text("MEMORY", move |group: &OverheadGroup| view.show(&cost(group, "memory", wide))).droppable(2),
     ];
     if report.pod.is_some() {
-        columns.push(Column::text("FITS", |group: &&OverheadGroup| {
+        columns.push(Column::text("FITS", |group: &OverheadGroup| {
             numbers(group, |shape| shape.pod_fits.unwrap_or(Range { least: 0, most: 0 }))
         }));
     }
-    columns.push(Column::sentence("LEFT PER NODE", |group: &&OverheadGroup| view.show(&left(group, wide))));
-    let rows: Vec<&OverheadGroup> = report.groups.iter().collect();
-    table::write(&columns, &rows, page);
+    columns.push(Column::sentence("LEFT PER NODE", |group: &OverheadGroup| view.show(&left(group, wide))));
+    table::write(&columns, &report.groups, page);
     let mut is_first = true;
     for group in &report.groups {
         let mut lacks: Vec<(Lack, Vec<&str>)> = Vec::new();
@@ -269,26 +268,26 @@ fn single(report: &OverheadReport, node: &SingleNode, shape: &OverheadShape, wid
         if !unfit.is_empty() {
             writeln!(page);
             let columns = [
-                Column::text(heading, |one: &&DaemonSetRequests| view.show(&name(one))),
-                Column::sentence("WHY", |one: &&DaemonSetRequests| {
+                Column::text(heading, |one: &DaemonSetRequests| view.show(&name(one))),
+                Column::sentence("WHY", |one: &DaemonSetRequests| {
                     let order = "there is room for only some, in the order that they are scheduled in";
                     view.show(&if one.lacks.is_empty() { order.to_owned() } else { lacks(one) })
                 }),
             ];
-            table::write(&columns, &unfit.iter().collect::<Vec<_>>(), page);
+            table::write(&columns, unfit, page);
         }
     }
     if !node.not_eligible.is_empty() {
         writeln!(page);
         let columns = [
-            Column::text("NOT ELIGIBLE", |one: &&NotEligible| view.show(&format!("{}/{}", one.namespace, one.name))),
-            Column::prose("WHY", |one: &&NotEligible| {
+            Column::text("NOT ELIGIBLE", |one: &NotEligible| view.show(&format!("{}/{}", one.namespace, one.name))),
+            Column::prose("WHY", |one: &NotEligible| {
                 let stays =
                     if one.may_stay && node.exists { " (a running pod stays, but is not recreated)" } else { "" };
                 view.show(&format!("{}{stays}", one.message))
             }),
         ];
-        table::write(&columns, &node.not_eligible.iter().collect::<Vec<_>>(), page);
+        table::write(&columns, &node.not_eligible, page);
     }
     if wide {
         writeln!(page);
@@ -390,14 +389,14 @@ fn daemon_sets_of(shape: &OverheadShape, page: &mut Page<'_>) {
         found.map_or("0".to_owned(), |amount| amount.text.clone())
     };
     let columns = [
-        Column::text("DAEMONSET", |one: &&DaemonSetRequests| view.show(&name(one))),
-        Column::text("CPU", |one: &&DaemonSetRequests| amount(one, "cpu")),
-        Column::text("MEMORY", |one: &&DaemonSetRequests| amount(one, "memory")),
-        Column::text("PRIORITY", |one: &&DaemonSetRequests| {
+        Column::text("DAEMONSET", |one: &DaemonSetRequests| view.show(&name(one))),
+        Column::text("CPU", |one: &DaemonSetRequests| amount(one, "cpu")),
+        Column::text("MEMORY", |one: &DaemonSetRequests| amount(one, "memory")),
+        Column::text("PRIORITY", |one: &DaemonSetRequests| {
             one.priority.map_or("?".to_owned(), |priority| priority.to_string())
         }),
     ];
-    table::write(&columns, &shape.runs.iter().collect::<Vec<_>>(), page);
+    table::write(&columns, &shape.runs, page);
 }
 
 /// Writes for each startup taint whether it stays.

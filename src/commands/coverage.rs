@@ -90,14 +90,10 @@ pub struct CoverageArgs {
 /// Which DaemonSets and nodes to report, and how to display them.
 struct CoverageQuestion {
     names: Vec<String>,
-    /// The only node to explain.
-    node: Option<String>,
-    by: Option<String>,
-    /// The label by which a map groups the nodes.
-    map: Option<String>,
+    options: Options,
     /// Whether every node has a row.
     nodes: bool,
-    node_selector: NodeSelection,
+    selection: NodeSelection,
     /// The selected part of the report.
     filter: CoverageFilter,
     output: Option<Output>,
@@ -113,22 +109,25 @@ impl RunCommand for CoverageArgs {
         let has_counts = node.is_none() && !nodes && choice.state.is_empty();
         // If `--by` cannot be used, the environment variable is ignored, too.
         let by = if has_counts && !target.are_several() { grouping_label(by, io)? } else { by };
-        let (filter, node_selector) = choice.resolve()?;
-        let question = CoverageQuestion {
-            names,
+        let (filter, selection) = choice.resolve()?;
+        let nodes = nodes || !filter.states.is_empty();
+        let detail = match node {
+            Some(_) => Detail::Explain,
+            None if nodes || map || output.is_some_and(Output::is_data) => Detail::Nodes,
+            None => Detail::Groups,
+        };
+        let options = Options {
+            detail,
             node,
             map: map.then(|| by.clone().unwrap_or_else(|| ZONE.to_owned())),
             by: by.filter(|_| !map),
-            nodes: nodes || !filter.states.is_empty(),
-            node_selector,
-            filter: CoverageFilter { problems, ..filter },
-            output,
-            exit_code,
+            node_selector: selection.selector.clone(),
         };
-        let CoverageQuestion { names, node, by, nodes, output, .. } = &question;
-        let (output, node) = (*output, node.as_deref());
+        let filter = CoverageFilter { problems, ..filter };
+        let question = CoverageQuestion { names, options, nodes, selection, filter, output, exit_code };
+        let CoverageQuestion { names, options: Options { node, by, .. }, .. } = &question;
         if target.are_several() {
-            let one = [(node.is_some(), "--node"), (*nodes, "a row per node"), (by.is_some(), "--by"), (map, "--map")];
+            let one = [(node.is_some(), "--node"), (nodes, "a row per node"), (by.is_some(), "--by"), (map, "--map")];
             if let Some((_, flag)) = one.into_iter().find(|(is_given, _)| *is_given) {
                 return Err(several::refuse(flag));
             }
@@ -152,19 +151,12 @@ impl RunCommand for CoverageArgs {
 
 impl CoverageQuestion {
     async fn answer(&self, session: &Session, io: &mut Io<'_>) -> Result<Answer<CoverageReport>, Failure> {
-        let CoverageQuestion { names, node, by, map, nodes, node_selector, filter, output, exit_code } = self;
+        let CoverageQuestion { names, options, selection, filter, output, exit_code, .. } = self;
+        let Options { node, by, map, node_selector, .. } = options;
         let is_data = output.is_some_and(Output::is_data);
-        let detail = match node {
-            Some(_) => Detail::Explain,
-            None if *nodes || is_data || map.is_some() => Detail::Nodes,
-            None => Detail::Groups,
-        };
-        let wanted = Wanted::Coverage(CoverageScope {
-            node: node.clone(),
-            node_selector: node_selector.selector.clone(),
-            ..CoverageScope::default()
-        });
-        let query = Query { names: names.clone(), wanted, ..Query::default() };
+        let (node_selector, only) = (node_selector.clone(), node.clone());
+        let scope = CoverageScope { node: only, node_selector, ..CoverageScope::default() };
+        let query = Query { names: names.clone(), wanted: Wanted::Coverage(scope), ..Query::default() };
         let needs_all_pods_on = |snapshot: &Snapshot| match node {
             Some(node) => BTreeSet::from([node.clone()]),
             None => nodes_needing_all_pods(snapshot),
@@ -174,11 +166,9 @@ impl CoverageQuestion {
             session.read_budgets(&mut snapshot, io).await?;
         }
         session.note_admissions(&mut snapshot, io).await;
-        check_selected(&snapshot, node_selector)?;
+        check_selected(&snapshot, selection)?;
         check_grouping(&snapshot, by.as_deref(), map.as_deref(), io)?;
-        let node_selector = node_selector.selector.clone();
-        let options = Options { detail, node: node.clone(), by: by.clone(), map: map.clone(), node_selector };
-        let mut report = coverage(&snapshot, &options);
+        let mut report = coverage(&snapshot, options);
         add_blame(&snapshot, &mut report);
         if let Some(node) = report.node.as_mut().filter(|_| names.is_empty()) {
             node.namespace = session.namespace.clone();
@@ -201,11 +191,11 @@ impl CoverageQuestion {
 
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         let wide = self.output == Some(Output::Wide);
-        match &self.node {
+        match &self.options.node {
             Some(_) if self.names.len() == 1 => render::explanation::explanation(report, wide, page),
             Some(node) => render::node::table(report, node, wide, page),
             None if self.nodes => render::nodes::table(report, wide, page),
-            None if report.daemon_sets.len() > 1 && !wide && self.by.is_none() => {
+            None if report.daemon_sets.len() > 1 && !wide && self.options.by.is_none() => {
                 render::overview::overview(report, page)
             }
             None => render::coverage::groups(report, wide, page),

@@ -53,26 +53,24 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
     };
     // What kubectl calls NotReady is a node; here it is a pod, too.
     let of_kubectl = ReasonCode::of_kubectl(code).map(ReasonCode::name).filter(|other| other != code);
-    if let (Some(state), Some(other)) = (section(STATUSES, code), of_kubectl) {
-        explain(&format!("{code} (state of a node's pod)"), state, &view, out)?;
-        writeln!(out)?;
-        explain(
-            &format!("{other} (what kubectl calls {code})"),
-            section(CODES, other).unwrap_or_default(),
-            &view,
-            out,
-        )?;
-        return Ok(Exit::Success);
-    }
-    match (section(CODES, code), section(STATUSES, code)) {
-        (None, None) => return Err(CommandError::new(format!("{code} is not documented")).into()),
-        (Some(section), None) | (None, Some(section)) => explain(code, section, &view, out)?,
+    let of_kubectl = of_kubectl.and_then(|other| Some((other, section(CODES, other)?)));
+    let found = match (section(CODES, code), section(STATUSES, code), of_kubectl) {
+        (None, None, _) => return Err(CommandError::new(format!("{code} is not documented")).into()),
+        (_, Some(state), Some((other, reason))) => vec![
+            (format!("{code} (state of a node's pod)"), state),
+            (format!("{other} (what kubectl calls {code})"), reason),
+        ],
+        (Some(section), None, _) | (None, Some(section), None) => vec![((*code).to_owned(), section)],
         // Only the name of a node's state can also be a reason code.
-        (Some(reason), Some(state)) => {
-            explain(&format!("{code} (reason code)"), reason, &view, out)?;
-            writeln!(out)?;
-            explain(&format!("{code} (state of a node)"), state, &view, out)?;
+        (Some(reason), Some(state), None) => {
+            vec![(format!("{code} (reason code)"), reason), (format!("{code} (state of a node)"), state)]
         }
+    };
+    for (index, (heading, section)) in found.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        explain(heading, section, &view, out)?;
     }
     Ok(Exit::Success)
 }

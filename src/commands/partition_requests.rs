@@ -94,7 +94,8 @@ impl<'a> Run<'a> {
             }
             // The controller goes on as it did, and has nothing new to roll out.
             Kept::Strategy if is_template_kept && is_strategy_kept && !has(&self.stage.template) => {
-                refusal::nothing_held(error, name)
+                let why = "the template stays as it was, too, so that no pod is replaced because of this run";
+                refusal::nothing_held(error, name, why)
             }
             Kept::Strategy => {
                 // What the controller rolls out may be what a new template was to replace.

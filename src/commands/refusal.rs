@@ -187,27 +187,21 @@ pub(super) fn not_held(error: CommandError, name: &DaemonSetName, back_to: Optio
 /// Adds to the error for a pause that is not in force what the controller does, if anything, and how to stop it.
 pub(super) fn not_paused(error: CommandError, before: &DaemonSet) -> CommandError {
     let name = name_of(before);
-    if nothing_is_outdated(before) { nothing_to_hold(error, &name) } else { not_held(error, &name, None) }
+    match nothing_is_outdated(before) {
+        true => nothing_held(error, &name, "no pod is of an older revision, so none is replaced"),
+        false => not_held(error, &name, None),
+    }
 }
 
-/// Adds to the error for a hold that is not in force, with an unchanged template, how to remove the rest of it.
-pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName) -> CommandError {
-    error
-        .hint("the template stays as it was, too, so that no pod is replaced because of this run")
-        .hint(Fix::new("to remove the annotations of the hold", name.command("resume")))
+/// Adds to the error for a hold that is not in force why no pod is replaced all the same, and how to remove the rest of it.
+pub(super) fn nothing_held(error: CommandError, name: &DaemonSetName, why: &str) -> CommandError {
+    error.hint(why).hint(Fix::new("to remove the annotations of the hold", name.command("resume")))
 }
 
 /// Returns whether, according to its status, no pod of a DaemonSet has an older revision.
 fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
     let status = &daemon_set.status;
     daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
-}
-
-/// Adds to the error for a hold that is not in force that there was nothing to hold, and how to remove the rest of it.
-fn nothing_to_hold(error: CommandError, name: &DaemonSetName) -> CommandError {
-    error
-        .hint("no pod is of an older revision, so none is replaced")
-        .hint(Fix::new("to remove the annotations of the hold", name.command("resume")))
 }
 
 /// Adds to the error for a hold that lacks an annotation how to restore the update strategy: a repeated command would
@@ -363,7 +357,7 @@ pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> Command
 /// revision that the nodes had before.
 pub(super) fn lost(name: &DaemonSetName, loss: Loss, again: Option<Command>, back_to: Option<i64>) -> CommandError {
     let title = name.title();
-    let is_advanced = name.api_version != "apps/v1";
+    let is_advanced = name.is_advanced();
     let stopped = if is_advanced { "this run no longer follows it" } else { "this run has stopped replacing pods" };
     match loss {
         Loss::TemplateChanged if is_advanced => {

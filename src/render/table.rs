@@ -236,7 +236,11 @@ pub(super) fn write_rows<Row>(
             *cell = style.replace(&strip_str(style).to_string(), first) + others;
         }
     }
-    let widths: Vec<usize> = (0..layout.len()).map(|index| widest(&layout, &cells, index)).collect();
+    let width = |index| match heading {
+        Heading::Shown => widest(&layout, &cells, index),
+        Heading::Hidden => widest_cell(&cells, index),
+    };
+    let widths: Vec<usize> = (0..layout.len()).map(width).collect();
     let padded = |index: usize, cell: &str| {
         let padding = " ".repeat(widths[index].saturating_sub(columns_of(cell)));
         if matches!(layout[index].shape, Shape::Number) { padding + cell } else { cell.to_owned() + &padding }
@@ -248,7 +252,7 @@ pub(super) fn write_rows<Row>(
     if heading == Heading::Shown {
         writeln!(page, "{}", line(&mut layout.iter().map(|column| column.heading)));
     }
-    let indent = widths.first().map_or(0, |width| width + gap);
+    let indent = widest(&layout, &cells, 0) + gap;
     for (row, of) in cells.iter().zip(rows) {
         let height = row.iter().map(|cell| cell.split('\n').count()).max().unwrap_or(1);
         for number in 0..height {
@@ -292,7 +296,12 @@ fn longest_word(cells: &[Vec<String>], index: usize) -> usize {
 
 /// Returns the width of a column.
 fn widest<Row>(layout: &[&Column<'_, Row>], cells: &[Vec<String>], index: usize) -> usize {
-    cells.iter().map(|row| columns_of(&row[index])).max().unwrap_or(0).max(layout[index].heading.len())
+    widest_cell(cells, index).max(layout[index].heading.len())
+}
+
+/// Returns the width of a column without a heading.
+fn widest_cell(cells: &[Vec<String>], index: usize) -> usize {
+    cells.iter().map(|row| columns_of(&row[index])).max().unwrap_or(0)
 }
 
 /// Returns the width of a cell, which may be styled.

@@ -16,7 +16,7 @@ impl super::Report for LogsReport {
     const KINDS: &'static [&'static str] = &["LogsReport"];
 }
 
-/// A log that is to be read, was read, or could not be read.
+/// A log that was read, or could not be read.
 #[apply(answer!)]
 #[derive(Default)]
 pub struct PodLog {

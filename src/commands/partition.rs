@@ -236,7 +236,8 @@ impl Order<'_> {
         let read = timeout(REREAD, live.read_daemon_set(earlier.written.as_ref()?)).await.ok()?.ok()?;
         let daemon_set = read?;
         let loss = loss(&daemon_set, &earlier.stage)?;
-        Some(refusal::lost(&name_of(&daemon_set), loss, earlier.again.clone(), None).into())
+        let done = format!("the stages before have updated {}", count(earlier.updated, "node"));
+        Some(refusal::lost(&name_of(&daemon_set), loss, earlier.again.clone(), None).hint(done).into())
     }
 
     /// Plans a stage, shows it, and carries it out. A rollback is planned for what it was decided by, as it was `read`: an edit

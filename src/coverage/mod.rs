@@ -43,6 +43,7 @@ pub(crate) use verdict::fit::{excess, fits_after, fits_now, fits_without_termina
 pub(crate) use verdict::former_pods::failed_again_since;
 pub(crate) use verdict::images::registry;
 pub(crate) use verdict::limit_range::refused_namespaces;
+pub(crate) use verdict::node_health::lacks_only_network;
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_above_quota};
 pub(crate) use verdict::terminating::COLLECTION;

@@ -122,12 +122,6 @@ impl Node {
         self.condition("Ready").filter(|ready| ready.status != "True")
     }
 
-    /// Returns whether a node is not ready only because nothing gives its pods a network: its kubelet still ends those of the host network.
-    pub fn lacks_only_network(&self) -> bool {
-        let message = self.not_ready().filter(|ready| ready.status == "False").map(|ready| ready.message.as_str());
-        message.is_some_and(|message| message.contains("NetworkReady=false") && !message.contains("RuntimeReady=false"))
-    }
-
     /// Returns whether the node controller still hears from the kubelet, so that the status of pods is not stale.
     pub fn posts_status(&self) -> bool {
         self.condition("Ready").is_none_or(|condition| condition.status != "Unknown")

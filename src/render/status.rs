@@ -614,11 +614,12 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
         (now, left) => parts.push(format!("{replace_verb} {now} of {left} ({})", view.names(candidates, 40))),
     }
     if *replace > 0 && !not_recreated_on.is_empty() {
-        let (which, nodes) = match not_recreated_on.as_slice() {
-            [node] => ("that", format!("{node}, which is not eligible")),
-            nodes => ("those", format!("{}, which are not eligible", view.names(nodes, 40))),
+        let (pods, nodes) = match not_recreated_on.len() {
+            1 => ("the pod", "its node is"),
+            _ => ("the pods", "their nodes are"),
         };
-        parts.push(format!("{which} on {nodes}, will not be recreated"));
+        let on = view.names(not_recreated_on, 40);
+        parts.push(format!("{pods} on {on} will not be recreated, because {nodes} not eligible"));
     }
     (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
 }

@@ -55,7 +55,7 @@ pub(crate) fn standstill(before: &Situation<'_>, replacement: &Replacement<'_>) 
 /// fail now, or everywhere if they are available nowhere.
 fn standstill_if_pods_fail_again(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Standstill> {
     let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
-    let fails = |node: &RolloutNode<'_>| fails_everywhere || before.fails_on(node);
+    let fails = |node: &RolloutNode<'_>| fails_everywhere || (before.fails_on(node) && node.is_on_current());
     end(before, replacement, fails).map(|end| Standstill { max_unavailable: None, ..end })
 }
 

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::known_rollouts::{Rollout, known_rollouts};
 use crate::coverage::gaps;
 use crate::facts::index::Index;
+use crate::facts::node_removal::CORDONED;
 use crate::facts::revisions::name_of;
 use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
@@ -38,11 +39,7 @@ const SAME_CHANGE: SignedDuration = SignedDuration::from_secs(30);
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(2);
 
 /// How long the node controller takes at most to add its taint after a cordon.
-const CORDON_TAINT_DELAY: SignedDuration = SignedDuration::from_secs(10);
-
-/// The taint that the node controller adds to a cordoned node (`doNoScheduleTaintingPass`,
-/// pkg/controller/nodelifecycle/node_lifecycle_controller.go, release 1.37.2).
-const CORDON_TAINT: &str = "node.kubernetes.io/unschedulable";
+const CORDON_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
 /// The prefix of the taints that the node controller adds for conditions.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
@@ -97,7 +94,7 @@ impl FollowedChanges {
             let is_left = |taint: &&Taint| {
                 node.spec.taints.iter().any(|left| (&left.key, &left.effect) == (&taint.key, &taint.effect))
             };
-            let removed = before.taints.iter().filter(|taint| taint.key != CORDON_TAINT && !is_left(taint));
+            let removed = before.taints.iter().filter(|taint| taint.key != CORDONED && !is_left(taint));
             changes.extend(
                 removed.map(|taint| ClusterChange { details: vec![taint.to_string()], ..change(ChangeOf::Untainted) }),
             );
@@ -342,7 +339,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
     let creation = created.map(|at| change(at, ChangeOf::Created));
     let taints: Vec<(Timestamp, &Taint)> =
         node.spec.taints.iter().filter_map(|taint| Some((taint.time_added.get()?, taint))).collect();
-    let is_of_cordon = |taint: &Taint| node.spec.unschedulable && taint.key == CORDON_TAINT;
+    let is_of_cordon = |taint: &Taint| node.spec.unschedulable && taint.key == CORDONED;
     let cordoned = taints.iter().find(|(_, taint)| is_of_cordon(taint)).map(|(at, _)| *at);
     // The owner of the field has set it, unless by an apply; and has set it before, unless the node was uncordoned in between.
     let mut owners = written.iter().filter(|it| it.has("unschedulable"));
@@ -356,7 +353,7 @@ fn of_node(node: &Node, written: &[Written], before: Option<&NodeSpec>) -> Vec<C
     // A cordon, or a taint with its own timestamp.
     let is_told = |it: &&Written| {
         let is_at_once = |(at, _): &(Timestamp, &Taint)| it.at.duration_since(*at).abs() <= AT_ONCE;
-        let is_cordon = |at: Timestamp| is_soon_after(at, it.at, CORDON_TAINT_DELAY);
+        let is_cordon = |at: Timestamp| is_soon_after(at, it.at, CORDON_DELAY);
         it.labels.is_empty()
             && (!it.has("taints") || taints.iter().any(is_at_once))
             && (!it.has("unschedulable") || cordoned.is_some_and(is_cordon))

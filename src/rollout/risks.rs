@@ -53,7 +53,7 @@ pub(crate) fn nodes_changed_by_server(before: &Facts<'_>, planned: &DaemonSet, m
     let (planned, made) = (Facts::new(before.index, planned), Facts::new(before.index, made));
     let (gained, lost) = nodes_gained_and_lost(&planned, &made);
     nodes_lost(&lost, 0)
-        .or_else(|| (!gained.is_empty()).then(|| format!("{} more get a pod", count(gained.len(), "node"))))
+        .or_else(|| (!gained.is_empty()).then(|| format!("{} get a pod, too", count(gained.len(), "node"))))
 }
 
 /// Returns the sentence that more nodes lose their pods at once than may be unavailable.

@@ -123,9 +123,6 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         }
         false => {}
     }
-    if daemon_set.reverted_by().is_some() {
-        return Err(NoRollback::Reverted);
-    }
     let mut changed = daemon_set.with_template(template);
     // A revision in a dump may have an unreadable template.
     if !changed.template().same_meaning(template) {
@@ -148,6 +145,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     let helps = spares_nodes || is_none_created;
     if !helps && !advances(situation, &changed, target.object.hash(), stays, Advance::Recovers) {
         return Err(NoRollback::NoNodeRecovers);
+    }
+    if daemon_set.reverted_by().is_some() {
+        return Err(NoRollback::Reverted);
     }
     let advice = match takes_nodes_down {
         true => "to roll back, because nodes went down soon after they got this revision",

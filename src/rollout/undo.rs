@@ -5,15 +5,15 @@ use super::replacement_warnings::unless_harmful;
 use super::rollback::{held_back, revision_fails};
 use super::situation::Situation;
 use crate::coverage::{Origin, creation_refusal};
-use crate::facts::revisions::{BRIEF, Doubt, NoTemplate, Revision, Revisions};
+use crate::facts::revisions::{BRIEF, Doubt, NoTemplate, Revision};
 use crate::model::hold::Hold;
+use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::Plan;
 use crate::report::age::format_age;
-use crate::report::count;
-use crate::report::count_and;
 use crate::report::plan::{ChangePlan, Warning, WarningCode};
+use crate::report::{count, count_and};
 
 /// Why there is no revision to roll back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             };
             let (target, template) = revisions.target().ok_or_else(none)?;
             let (target, template) = replaced_by_stage(before, target).unwrap_or((target, template));
-            (target, template, Some(why(revisions, target)))
+            (target, template, Some(why(before, target)))
         }
     };
     let is_guess = to_revision.is_none() && !before.knows(Kind::Pods) && revisions.others().nth(1).is_some();
@@ -181,7 +181,8 @@ pub(crate) fn begun_rollback(before: &Situation<'_>) -> Option<i64> {
 }
 
 /// Explains the choice of a revision.
-fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
+fn why(before: &Situation<'_>, target: &Revision<'_>) -> String {
+    let revisions = &before.revisions;
     let newer = revisions.all.iter().filter(|revision| revision.number() > target.number() && !revision.is_current);
     let skipped: Vec<String> = newer
         .map(|revision| match &revision.template {
@@ -196,10 +197,16 @@ fn why(revisions: &Revisions<'_>, target: &Revision<'_>) -> String {
     let skipped = if skipped.is_empty() { String::new() } else { format!("; {}", skipped.join("; ")) };
     match target.available {
         0 => format!("revision {} is the newest whose template differs from the live one{skipped}", target.number()),
-        // Not all of them need be on nodes that are eligible, or that exist.
         available => {
-            let pods = count(available, "available pod");
-            format!("revision {} was chosen because it has {pods}{skipped}", target.number())
+            let is_of_target = |pod: &Pod| pod.revision_hash() == target.object.hash();
+            let on_eligible =
+                before.eligible().filter(|node| node.old_is_available && node.old.is_some_and(is_of_target));
+            // There may be pods on nodes that are no longer eligible, or do not exist, and nodes that were not read.
+            let why = match on_eligible.count() == available {
+                true => format!("its pods are available on {available} of {} nodes", before.eligible().count()),
+                false => format!("it has {}", count(available, "available pod")),
+            };
+            format!("revision {} was chosen because {why}{skipped}", target.number())
         }
     }
 }

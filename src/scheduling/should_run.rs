@@ -117,8 +117,15 @@ impl DaemonPod {
             .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
             .map(|taint| self.explain_taint(taint))
             .collect();
+        // Derived from what is explained, so that tests hold that against `decide`.
+        let fits = self.fits_node_name(node) && node_selector.iter().all(|check| check.matches) && affinity.is_match();
+        let untolerated =
+            |effect: &str| taints.iter().any(|outcome| outcome.is_untolerated() && outcome.taint.effect == effect);
+        let should_continue_running = fits && !untolerated("NoExecute");
+        let decision =
+            Decision { should_run: should_continue_running && !untolerated("NoSchedule"), should_continue_running };
         let pinned_to = Some(self.node_name.clone()).filter(|name| !name.is_empty());
-        Eligibility { decision: self.decide(node), pinned_to, node_selector, affinity, taints }
+        Eligibility { decision, pinned_to, node_selector, affinity, taints }
     }
 
     fn fits_node_name(&self, node: &Node) -> bool {

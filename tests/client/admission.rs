@@ -354,7 +354,7 @@ fn what_the_server_would_do_beside_a_change_is_told_before_it_is_made() {
         (set, annotate, Some(rolls_out)),
         (&["restart", "agent", "--no-wait"], annotate, Some(rolls_out)),
         (&["undo", "agent", "--to-revision=1", "--no-wait"], annotate, Some(rolls_out)),
-        (set, pin, Some("; 3 nodes lose their pods immediately")),
+        (set, pin, Some("; 2 nodes lose their pods immediately")),
         (set, unpace, Some(changes)),
         (&["restart", "agent", "--no-wait"], unpace, Some(changes)),
         (set, |_, _| {}, None),

@@ -215,11 +215,9 @@ impl<'a> Reader<'a> {
         lists: Vec<List>,
         keep: impl Fn(T) -> Option<T>,
     ) -> Result<Vec<T>, ClusterError> {
+        let found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, &keep)).buffered(AT_ONCE);
         let mut all = Vec::new();
-        let mut found = futures::stream::iter(lists).map(|list| self.list_or_gap(list, &keep)).buffered(AT_ONCE);
-        while let Some(found) = found.try_next().await? {
-            add_missing(&mut all, found);
-        }
+        add_missing(&mut all, found.try_concat().await?);
         Ok(all)
     }
 

@@ -100,7 +100,9 @@ impl Live {
         let wanted = if query.wanted == Wanted::RecentChanges { query.wanted } else { Wanted::default() };
         let query = Query { wanted, ..query };
         let reader = Reader::new(self, &query);
-        let mut snapshot = Snapshot { now: self.now(), ..reader.daemon_sets().await? };
+        // The first response tells how far the clocks are apart.
+        let found = reader.daemon_sets().await?;
+        let mut snapshot = Snapshot { now: self.now(), ..found };
         // A name that may refer to either flavor keeps its current meaning.
         let is_advanced = query.flavors == Flavors::Advanced || !snapshot.advanced_daemon_sets.is_empty();
         let advanced = if is_advanced { advanced::kind(&reader).await? } else { None };

@@ -132,7 +132,7 @@ const LAST_WORDS: &[Cause] = &[
     cause(
         FixIn::Host,
         &["failed to execute iscsiadm", "iscsiadm/open-iscsi", "iscsiadm: not found"],
-        "install open-iscsi (iscsi-initiator-utils) on the node, and start iscsid: its volumes are attached by the node itself",
+        "install open-iscsi (iscsi-initiator-utils) on the node, and start iscsid: the node itself attaches its volumes",
     ),
     // flannel.
     cause(
@@ -422,11 +422,11 @@ pub fn crash_looping(
     }
 }
 
-/// Returns the port on which a program could not listen: `listen tcp :9100: bind: address already in use`.
+/// Returns the port on which a program could not listen, as Go says it: `listen tcp :9100: bind: address already in use`.
 fn port_in_use(said: &str) -> Option<&str> {
-    let (before, _) = said.split_once("address already in use")?;
-    let port = before.rsplit(':').find(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit()))?;
-    Some(port)
+    let (before, _) = said.split_once(": bind: address already in use")?;
+    let (_, port) = before.rsplit_once("listen ")?.1.rsplit_once(':')?;
+    port.chars().all(|c| c.is_ascii_digit()).then_some(port)
 }
 
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.

@@ -52,8 +52,8 @@ pub fn of_digest(
     if status.last_state.terminated.as_ref().is_some_and(|end| end.message.contains("exec format error"))
         && working.iter().any(|id| digest(id) == digest(own))
     {
-        let advice = "remove the image from the node (`crictl rmi` there), and then delete the pod: its copy there is damaged, the same image \
-                      works on other nodes of this architecture";
+        let advice = "remove the containers of the pod and the image from the node (`crictl rm`, `crictl rmi`), and then delete the pod: the copy \
+                      there is damaged, the same image works on other nodes of this architecture";
         return Finding { advice: advice.into(), ..finding.with_origin(Origin::Node).with_command(delete_pod(pod)) };
     }
     // Some runtimes tell the digest of the image's configuration if they have no other.

@@ -13,7 +13,8 @@ use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
-use crate::rollout::situation::Situation;
+use crate::rollout::situation::fault::may_be_taken_down;
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::rollout::undo::{is_return, unfinished_rollback};
 
 /// No pod stays on an older revision.
@@ -21,6 +22,16 @@ const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
 
 /// The most pods that are named as to be replaced.
 const MOST_REPLACED: usize = 5;
+
+/// How a stage can begin.
+enum Begin<'a> {
+    /// With these flags: some nodes may be left out of the stage or of its limit.
+    Now(Continued<'a>),
+    /// Once something is fixed that keeps it from that.
+    Later(Continued<'a>),
+    /// Not at all: none of its nodes is left, or somebody else decides.
+    Never,
+}
 
 /// A stage that another run may continue.
 #[derive(Clone)]
@@ -107,12 +118,10 @@ impl<'a> Continued<'a> {
         Continued { flags, amount: ALL, ..self.clone() }
     }
 
-    /// Returns the stage as it can begin now: if it lacks that, with a limit that excuses the nodes that are unavailable already. `None` if
-    /// it would be refused, or has no node left.
-    fn as_it_can_begin(mut self, situation: &Situation<'_>) -> Option<Self> {
-        // What several stages or a rollback do next is derived from more than this.
+    /// Returns how the stage can begin now; what several stages or a rollback do next is derived from more than this.
+    fn begin(mut self, situation: &Situation<'_>) -> Begin<'a> {
         if self.flags.staged.is_some() || self.flags.is_undo || self.flags.has_other_nodes {
-            return Some(self);
+            return Begin::Now(self);
         }
         let tried = |stage: &Self| {
             let StageFlags { nodes, node_selector, spread_by, max_unavailable, evict, .. } = stage.flags.clone();
@@ -120,14 +129,25 @@ impl<'a> Continued<'a> {
             let request = StageRequest::new(stage.amount, NewTemplate::Live, String::new());
             plan(situation, &StageRequest { nodes, node_selector, spread_by, max_unavailable, evict, ..request }, None)
         };
+        let is_down = |node: &RolloutNode<'_>| node.keeps_pods() && !may_be_taken_down(situation, node);
+        let is_apart = |name: &String| situation.node(name).is_some_and(|node| node.updated.is_none() || is_down(node));
+        let old = situation.eligible().filter(|node| node.old.is_some()).count();
         match tried(&self) {
-            Err(StageRefusal::NoBudget { enough, .. }) => {
+            // What fails because of the stage has to be fixed first.
+            Err(StageRefusal::NoBudget { unavailable, enough, .. }) if unavailable.iter().all(is_apart) => {
                 self.flags.max_unavailable = Some(IntOrPercent::Int(int(enough)));
-                tried(&self).is_ok().then_some(self)
             }
-            Err(StageRefusal::TooFewNodes { .. } | StageRefusal::NoSuchNode(_) | StageRefusal::HeldBy(_)) => None,
-            _ => Some(self),
+            Err(StageRefusal::TooFewNodes { found, .. }) if found > 0 => {
+                self.amount = Amount::Keep(IntOrPercent::Int(int(old.saturating_sub(found))));
+            }
+            Err(StageRefusal::TooFewNodes { not_ready, skipped, .. }) if not_ready.is_empty() && skipped.is_empty() => {
+                return Begin::Never;
+            }
+            Err(StageRefusal::NoSuchNode(_) | StageRefusal::HeldBy(_)) => return Begin::Never,
+            Err(StageRefusal::NoBudget { .. } | StageRefusal::TooFewNodes { .. }) => return Begin::Later(self),
+            _ => return Begin::Now(self),
         }
+        if tried(&self).is_ok() { Begin::Now(self) } else { Begin::Later(self) }
     }
 
     /// Returns the command that rolls all nodes back to a revision, with the same kind of replacement. Under OnDelete, nobody has
@@ -275,8 +295,8 @@ pub(in crate::rollout) fn continuation(
     let (Some(partition), Some(mut continued)) = (hold.partition, continued) else {
         let advice = "to update the remaining nodes under the gates of `partition`";
         let request = StageRequest::new(ALL, NewTemplate::Live, String::new());
-        let rest = Continued::of_request(name, &request).as_it_can_begin(situation);
-        return rest.and_then(|rest| Some(Fix::new(advice, rest.again()?))).into_iter().collect();
+        let Begin::Now(rest) = Continued::of_request(name, &request).begin(situation) else { return Vec::new() };
+        return rest.again().map(|rest| Fix::new(advice, rest)).into_iter().collect();
     };
     // A node that is gone would be refused; without any, the stage would be one of all nodes.
     let is_left = |name: &String| situation.node(name).is_some_and(|node| node.eligible);
@@ -285,14 +305,21 @@ pub(in crate::rollout) fn continuation(
     }
     // The same command knows which of several stages comes next.
     let updates = updates || hold.flags.as_ref().is_some_and(|flags| flags.staged.is_some());
-    let can_begin = continued.clone().as_it_can_begin(situation).filter(|_| updates);
-    let updates = can_begin.is_some();
-    let continued = can_begin.unwrap_or(continued);
-    let whole = || continued.of_all().as_it_can_begin(situation)?.again();
+    let (rest, is_later) = match continued.clone().begin(situation) {
+        Begin::Now(rest) if updates => (Some(rest), false),
+        Begin::Later(rest) if updates => (Some(rest), true),
+        _ => (None, false),
+    };
+    let updates = rest.is_some();
+    let whole = || match continued.of_all().begin(situation) {
+        Begin::Now(whole) => whole.again(),
+        Begin::Later(_) | Begin::Never => None,
+    };
     // Without a node of the stage to update, the same command would do nothing.
-    let go_on = |continued: &Continued<'_>| match updates || continued.flags.is_undo {
-        true => continued.again(),
-        false => whole(),
+    let go_on = || match &rest {
+        Some(rest) => rest.again(),
+        None if continued.flags.is_undo => continued.again(),
+        None => whole(),
     };
     let Some(flags) = &hold.flags else {
         let how = if updates { "to continue" } else { "its nodes are updated; to update all others" };
@@ -300,7 +327,7 @@ pub(in crate::rollout) fn continuation(
             "the gates of the stage are not known, because the annotation {GATES_ANNOTATION} is missing or cannot be used; \
              {how} under the default gates, with evictions"
         );
-        return go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect();
+        return go_on().map(|command| Fix::new(advice, command)).into_iter().collect();
     };
     let set = match (flags.verifies, flags.has_other_nodes) {
         (false, false) => "",
@@ -326,7 +353,7 @@ pub(in crate::rollout) fn continuation(
             (false, None) => {
                 let advice =
                     format!("the template of the last stage is not there; to continue with the present one{set}");
-                go_on(&continued).map(|command| Fix::new(advice, command)).into_iter().collect()
+                go_on().map(|command| Fix::new(advice, command)).into_iter().collect()
             }
         };
     }
@@ -338,12 +365,12 @@ pub(in crate::rollout) fn continuation(
     }
     let failures = if updates { gates_failures(situation, partition, flags) } else { Vec::new() };
     let advice = match updates || flags.is_undo {
-        true if !failures.is_empty() => "once what its gates stop at is fixed, to continue",
+        true if is_later || !failures.is_empty() => "once this is fixed, to continue",
         true => "to continue",
         false => "to check the gates of the stage again",
     };
     let first_of_all = skip_node(&failures).into_iter().chain(replace_restarted(name, &failures));
-    let again = continued.again().map(|again| Fix::new(format!("{advice}{set}"), again));
+    let again = rest.as_ref().unwrap_or(&continued).again().map(|again| Fix::new(format!("{advice}{set}"), again));
     // None of its pods was ever created: to continue would not help.
     let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
     let has_begun = situation.eligible().any(|node| node.updated.is_some());
@@ -463,6 +490,48 @@ mod tests {
         let world = world.daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
         let world = world.node("n0", json!({})).node("n1", json!({})).node("n2", json!({}));
         world.pod("a0", "n0", json!({})).pod("a1", "n1", json!({})).pod("a2", "n2", old)
+    }
+
+    /// What is printed is tried first: a command that is refused helps nobody.
+    #[test]
+    fn a_stage_is_continued_with_the_nodes_that_are_left_and_beside_those_that_are_down() {
+        let printed = |nodes: &[&str], keep: &str, change: fn(World) -> World| {
+            let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
+            let flags = StageFlags { nodes, progress_deadline_seconds: 600, ..StageFlags::default() };
+            let old = || json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+            let world = change(held(&flags)).node("n3", json!({})).pod("a3", "n3", old());
+            let partition = json!({"metadata": {"annotations": {"kubectl-ds/partition": keep}}});
+            let snapshot = world.daemon_set(partition).revision("hash1", 1).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let hold = Hold::of(situation.daemon_set).unwrap();
+            let fixes = continuation(&name_of(situation.daemon_set), &hold, true, None, &situation).into_iter();
+            fixes
+                .map(|fix| format!("{}: {}", fix.advice, fix.command.unwrap()).replace(" -n default", ""))
+                .collect::<Vec<_>>()
+        };
+        let same = |world: World| world;
+        let one_down = |world: World| {
+            world.node("n4", json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})).unready_pod(
+                "a4",
+                "n4",
+                json!({"state": {"running": {}}}),
+                json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}}),
+            )
+        };
+        assert_eq!(
+            printed(&["n0", "n2", "n3"], "0", same),
+            ["to continue: kubectl ds partition --nodes 'n0,n2,n3' agent 0"]
+        );
+        // Of two nodes that are left to update, one is gone.
+        assert_eq!(
+            printed(&["n0", "n2", "gone"], "0", same),
+            ["to continue: kubectl ds partition --nodes 'n0,n2' agent 1"]
+        );
+        // All are updated, or gone.
+        assert_eq!(printed(&["n0", "gone"], "1", same), ["to finish: kubectl ds partition agent 0"]);
+        let beside = printed(&["n0", "n2"], "2", one_down);
+        assert_eq!(beside, ["to continue: kubectl ds partition --nodes 'n0,n2' --max-unavailable 1 agent 2"]);
     }
 
     #[test]

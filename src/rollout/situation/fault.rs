@@ -9,7 +9,7 @@ use super::worked_for_long::RUN;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
 use crate::facts::controller::DEFAULT_SCHEDULER;
-use crate::facts::node_removal::is_leaving;
+use crate::facts::node_removal::was_taken_down;
 use crate::model::amounts::exact;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
@@ -195,7 +195,8 @@ fn of_template(situation: &Situation<'_>, suspect: Option<&Suspect>, origin: &Or
         // The old pod fails, and is replaced.
         return if was_broken(situation, node) && works_on_most(situation) { Fault::Node } else { Fault::Unknown };
     }
-    match everything_fails_since(situation, node).or_else(|| lost_since(node)) {
+    match everything_fails_since(situation, node) {
+        _ if was_lost_before(situation, node) => Fault::Node,
         Some(since) if was_before_rollout(situation, since) => Fault::Node,
         // This pod may be of a DaemonSet that makes the others fail, such as a network plugin, unless they failed before it existed.
         Some(since) if blamed(SuspectKind::Nodes) && was_before_pod(node, since) => Fault::Node,
@@ -360,13 +361,13 @@ fn may_exceed_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool 
 pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let Some(object) = node.object else { return false };
     let Some(lost) = lost_since(node) else { return false };
-    if was_never_ready(object) || is_leaving(object, lost) {
+    if was_never_ready(object) {
         return false;
     }
     let terminating = node.terminating.iter().copied().filter(|pod| situation.is_updated(pod) == Some(true));
     let of_current = node.updated.into_iter().chain(terminating);
     let created = of_current.filter_map(|pod| pod.metadata.creation_timestamp.get());
-    let Some(first) = created.min() else { return false };
+    let Some(first) = created.min().filter(|first| !was_taken_down(object, *first, lost)) else { return false };
     match lost.duration_since(first).as_secs() {
         // It is unknown when it got the pods before this one.
         ..0 => situation.rolled_out_at().is_none_or(|began| began < lost),
@@ -451,6 +452,15 @@ fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
     situation.rolled_out_at().is_some_and(|began| since < began)
 }
 
+/// Returns whether a node has not been ready since before any revision was rolled out that is newer than the one to roll back to.
+fn was_lost_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
+    let revisions = &situation.revisions;
+    let target = revisions.target().map_or(0, |(target, _)| target.number());
+    let newer = revisions.all.iter().filter(|revision| revision.number() > target);
+    let began = newer.filter_map(|revision| revision.object.rollout_began_at(situation.daemon_set)).min();
+    lost_since(node).zip(began).is_some_and(|(lost, began)| lost < began && was_before_rollout(situation, lost))
+}
+
 /// Returns whether the node has been short of memory, disk space or process IDs, which evicts pods, since before the rollout.
 fn was_under_pressure_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     under_pressure_since(node).any(|since| was_before_rollout(situation, since))
@@ -473,7 +483,7 @@ fn was_before_pod(node: &RolloutNode<'_>, since: Timestamp) -> bool {
 pub(in crate::rollout) fn was_broken(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let works =
         |other: &RolloutNode<'_>| situation.works_on(other) || (other.old_is_available && situation.only_restarts());
-    if lost_since(node).is_some_and(|since| was_before_rollout(situation, since)) {
+    if was_lost_before(situation, node) {
         return true;
     }
     everything_fails_since(situation, node).is_some_and(|since| {

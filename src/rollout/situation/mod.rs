@@ -23,7 +23,7 @@ use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
     COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal,
-    excess, fits_without_terminating, newest_refusal,
+    excess, fits_without_terminating, lacks_only_network, newest_refusal,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -191,8 +191,10 @@ impl<'a> RolloutNode<'a> {
     /// Returns whether deleted pods stay on the node: they disappear only when its kubelet confirms it. The primary
     /// reason may be different, such as a taint.
     pub(in crate::rollout) fn keeps_pods(&self) -> bool {
-        let is_down = |node: &Node| !node.is_ready() && !node.lacks_only_network();
-        self.code() == Some(ReasonCode::StuckTerminating) || self.object.is_some_and(is_down)
+        // Of a pod on the network of the node, its kubelet can take down all.
+        let needs_no_network = self.updated.or(self.old).is_some_and(|pod| pod.spec.host_network);
+        let is_up = |node: &Node| node.is_ready() || (needs_no_network && lacks_only_network(node));
+        self.code() == Some(ReasonCode::StuckTerminating) || self.object.is_some_and(|node| !is_up(node))
     }
 
     /// Returns whether the node prevents the rollout from being complete.
@@ -512,10 +514,9 @@ impl<'a> Situation<'a> {
         self.eligible().filter(|node| self.works_on(node))
     }
 
-    /// Returns whether an eligible node has no available pod because one of the current revision fails, and waiting does not help.
+    /// Returns whether an eligible node has no available pod, and waiting does not help.
     pub(in crate::rollout) fn fails_on(&self, node: &RolloutNode<'_>) -> bool {
-        let has_cause = node.diagnosis.is_some() && node.is_on_current();
-        node.eligible && has_cause && !node.has_available_pod() && !self.passes(node)
+        node.eligible && node.diagnosis.is_some() && !node.has_available_pod() && !self.passes(node)
     }
 
     /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
@@ -578,11 +579,10 @@ fn unavailable_since(code: ReasonCode, node: Option<&Node>, pods: &[&Pod]) -> Op
     if pod.is_ready() {
         // What ended a container made it unready; that its node is gone leaves no time.
         let last_ended = |status: &ContainerStatus| status.last_state.terminated.as_ref()?.finished_at.get();
-        let ready = || pod.condition("Ready")?.last_transition_time.get();
-        let was_long_ago =
-            |at: &Timestamp| created.is_none_or(|created| seconds_between(created, *at) > PROGRESS_DEADLINE);
-        let restarted = pod.container_statuses().filter_map(last_ended).max().or_else(|| ready().filter(was_long_ago));
-        return restarted.or(created).filter(|_| code == ReasonCode::NotYetAvailable);
+        let ready = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
+        let is_before = |at: &Timestamp| ready.is_none_or(|ready| seconds_between(*at, ready) <= PROGRESS_DEADLINE);
+        let ends = pod.container_statuses().filter_map(last_ended).chain(created);
+        return ends.max().filter(is_before).or(ready).filter(|_| code == ReasonCode::NotYetAvailable);
     }
     of_condition.or_else(|| match pod.is_terminal() {
         true => ended().or_else(|| created.max(started())),

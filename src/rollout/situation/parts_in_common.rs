@@ -82,10 +82,13 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
         TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
-        TemplatePart::Port(port) => [template, &situation.revisions.live].iter().all(|it| listens_on(it, port)),
+        // One more container may have taken it.
+        TemplatePart::Port(port) if [template, &situation.revisions.live].iter().all(|it| listens_on(it, port)) => {
+            changes().iter().all(|it| is_inside_container(it) || is_unnoticed(situation, template, it))
+        }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
-        TemplatePart::Init | TemplatePart::Anything => {
+        TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Anything => {
             let changes = changes();
             let starts_later = |change: &Change| *part == TemplatePart::Init && is_of_container(change);
             // What a restart shows is told on its own.
@@ -98,7 +101,8 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
 /// Returns whether pods are on the network of their nodes, and have a port in the template: declared, or in an argument or a variable.
 fn listens_on(template: &Template, port: &str) -> bool {
     let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
-    let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| entry[name].to_string() == port);
+    let declared: Option<u64> = port.parse().ok();
+    let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| entry[name].as_u64() == declared);
     let mut ports = containers(template.value()).flat_map(|container| items(container, "ports"));
     template.value()["spec"]["hostNetwork"] == true
         && (ports.any(is_declared) || template.texts().into_iter().any(is_number))
@@ -178,10 +182,9 @@ fn gives_more(field: &[&str], change: &Change) -> bool {
         ["resources", "requests"] | ["resources", "requests", "cpu" | "memory"] if from.is_none() => true,
         ["resources", "limits" | "requests", "cpu" | "memory" | "ephemeral-storage"] => is_more(),
         ["livenessProbe" | "readinessProbe"] => to.is_none(),
-        ["livenessProbe" | "readinessProbe" | "startupProbe", of_probe] => {
-            let of_time = ["timeoutSeconds", "failureThreshold", "initialDelaySeconds", "periodSeconds"];
-            of_time.contains(of_probe) && (from.is_none() || is_more())
-        }
+        // A pod waits for the others to pass.
+        ["livenessProbe", "initialDelaySeconds" | "periodSeconds"] => from.is_none() || is_more(),
+        ["livenessProbe" | "readinessProbe" | "startupProbe", "timeoutSeconds" | "failureThreshold"] => is_more(),
         _ => false,
     }
 }

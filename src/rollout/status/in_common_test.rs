@@ -150,7 +150,7 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
 fn a_node_that_was_not_ready_before_the_rollout_is_to_blame_itself() {
     let of = |image: &str| {
         let mut spec = of(image, json!({}));
-        spec["volumes"] = json!([{"name": "cni", "hostPath": {"path": "/opt/cni/bin"}}]);
+        spec["hostNetwork"] = json!(true);
         spec
     };
     for (lost, is_of_node) in [("11:40:00", true), ("11:46:30", false)] {

@@ -75,7 +75,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         // What it replaces meanwhile fails as well.
         Verdict::Progressing if suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) => {
             let undo = undo();
-            let stop = undo.as_ref().and_then(|_| stop(situation));
+            let stop = undo.as_ref().and_then(|_| stop(situation, step));
             vec![undo, stop]
         }
         _ if !is_stuck => Vec::new(),
@@ -125,9 +125,11 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
 }
 
 /// Suggests stopping the controller before it replaces more pods, if nobody puts that back.
-fn stop(situation: &Situation<'_>) -> Option<Fix> {
+fn stop(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
+    let goes_on = step.update().is_some_and(|update| !update.candidates.is_empty());
     let pause = name_of(situation.daemon_set).command("pause");
-    holder(situation.daemon_set).is_none().then(|| Fix::new("to stop it until the cause is known", pause))
+    let may_be_stopped = goes_on && holder(situation.daemon_set).is_none();
+    may_be_stopped.then(|| Fix::new("to stop it until the cause is known", pause))
 }
 
 /// Suggests restoring the DaemonSet's original pace, which was raised because the rollout was blocked.

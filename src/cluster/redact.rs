@@ -11,9 +11,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::known_text::{Known, image_parts, is_stand_in};
+use crate::model::kind::with_place;
 use crate::model::metadata::{LAST_APPLIED_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::quantity::Quantity;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 
 /// Names of fields.
 type Words = LazyLock<HashSet<&'static str>>;
@@ -79,19 +80,9 @@ impl Redactor {
     /// Collects the names and the registries in a snapshot.
     pub fn new(snapshot: &Snapshot) -> Self {
         let mut found = Found::default();
-        found.collect_all(&snapshot.daemon_sets);
-        found.collect_all(&snapshot.advanced_daemon_sets);
-        found.collect_all(&snapshot.controller_revisions);
-        found.collect_all(&snapshot.pods);
-        found.collect_all(&snapshot.nodes);
-        found.collect_all(&snapshot.events);
-        found.collect_all(&snapshot.runtime_classes);
-        found.collect_all(&snapshot.priority_classes);
-        found.collect_all(&snapshot.limit_ranges);
-        found.collect_all(&snapshot.persistent_volume_claims);
-        found.collect_all(&snapshot.persistent_volumes);
-        found.collect_all(&snapshot.storage_classes);
-        found.collect_all(&snapshot.csi_nodes);
+        for kind in Kind::every() {
+            with_place!(kind, place => found.collect_all((place.of)(snapshot)));
+        }
         let known = Known::new(&found.names, &found.registries);
         Redactor { known, values: HashMap::new(), annotations: HashMap::new() }
     }

@@ -14,7 +14,7 @@ pub(super) fn all_available<'a>(
 ) -> Result<Exit, CommandError> {
     let answers: Vec<Option<bool>> = counts.into_iter().map(Counts::all_available).collect();
     if answers.is_empty() {
-        return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
+        return Err(session.none_found());
     }
     if answers.contains(&Some(false)) {
         return Ok(Exit::No);

@@ -50,7 +50,7 @@ fn without_effect(command: &Command) -> &'static [&'static str] {
         "version" | "completion" | "explain" => &["namespace", "all_namespaces", "selector", "from", "contexts", "now"],
         _ if has("dry_run") => &["all_namespaces", "selector", "contexts"],
         "pod" => &["selector", "contexts"],
-        "logs" => &["contexts"],
+        "logs" | "compare" | "history" | "preview" | "overhead" | "snapshot" => &["contexts"],
         _ => &[],
     }
 }

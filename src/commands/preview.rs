@@ -157,17 +157,17 @@ impl RunCommand for PreviewArgs {
         let mut snapshot = session.read_with_pods(query, io, all_nodes).await?;
         check_selected(&snapshot, &node_selector)?;
         session.check_unknown_names(&snapshot)?;
-        // A pod may be left of a node that is gone.
-        if let Some(node) = node.as_ref().filter(|node| snapshot.nodes.iter().all(|it| it.metadata.name != **node)) {
-            return Err(CommandError::new(format!("node {node:?} not found")).into());
-        }
         if read.is_none() && snapshot.daemon_sets.is_empty() {
-            return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
+            return Err(session.none_found().into());
         }
         if !Index::new(&snapshot).knows_some_nodes() {
             return Err(CommandError::new("what would change is not known: the nodes could not be read")
                 .exit(Exit::Partial)
                 .into());
+        }
+        // A pod may be left of a node that is gone.
+        if let Some(node) = node.as_ref().filter(|node| snapshot.nodes.iter().all(|it| it.metadata.name != **node)) {
+            return Err(CommandError::new(format!("node {node:?} not found")).into());
         }
         let how = match (server_side || force_conflicts, replace) {
             (true, _) => Some(Apply::ServerSide { force_conflicts }),

@@ -758,6 +758,12 @@ impl Session {
         errors.reduce(CommandError::and).map_or(Ok(()), Err)
     }
 
+    /// Makes the error of a command that needs a DaemonSet where there is none.
+    pub fn none_found(&self) -> CommandError {
+        let error = CommandError::new(format!("no DaemonSets found{}", self.place()));
+        error.hints(self.namespace.is_some().then_some("-A searches all namespaces"))
+    }
+
     /// Prints that there is nothing to report on, as kubectl does.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         let elsewhere = if self.namespace.is_some() { "; -A searches all namespaces" } else { "" };

@@ -270,7 +270,7 @@ pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), Com
 fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, CommandError> {
     let rollouts = &report.daemon_sets;
     if rollouts.is_empty() {
-        return Err(CommandError::new(format!("no DaemonSets found{}", session.place())));
+        return Err(session.none_found());
     }
     let is_incomplete = |rollout: &RolloutStatus| {
         rollout.verdict != Verdict::Unknown && (!rollout.counts_as_complete() || rollout.is_unverified())

@@ -232,7 +232,7 @@ pub(super) async fn run(
             check_requested_revision(snapshot, number)?;
         }
         if snapshot.daemon_sets_of_any_flavor().next().is_none() {
-            return Err(CommandError::new(format!("no DaemonSets found{}", session.place())).into());
+            return Err(session.none_found().into());
         }
         // Maps of all DaemonSets of a big cluster would be as large as the cluster.
         let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;

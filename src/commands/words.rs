@@ -237,7 +237,7 @@ fn unknown_flag(given: &str, arguments: &[OsString], program: &str) -> String {
     if let Some((_, _, hint)) = FLAGS_OF_OTHERS.iter().find(is_it) {
         return (*hint).to_owned();
     }
-    let reads_manifests = matches!(name.as_deref(), Some("preview" | "partition"));
+    let reads_manifests = matches!(name.as_deref(), Some("preview" | "partition" | "status" | "overhead"));
     if matches!(given, "-f" | "--filename") && !reads_manifests {
         return format!(
             "a dump is read with `--from FILE`, and `{program} preview -f FILE` shows what a manifest would change"

@@ -42,7 +42,7 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
         events.iter().filter(is_recent).copied().collect::<Vec<&Event>>()
     };
     let number =
-        |events: &[&Event]| events.iter().map(|event| usize::try_from(event.count).unwrap_or(0).max(1)).sum::<usize>();
+        |events: &[&Event]| events.iter().map(|event| usize::try_from(event.times()).unwrap_or(1)).sum::<usize>();
     let (mut deleted, created) = (of("SuccessfulDelete"), of("SuccessfulCreate"));
     // The second pod of a surge, for example.
     deleted.retain(|event| !node_of(facts, event).is_some_and(|node| !node.pods.is_empty() && node.should_run()));

@@ -145,6 +145,14 @@ impl<'a> Facts<'a> {
         self.index.nodes_are_read() && self.pods_known
     }
 
+    /// Returns whether everything is known from which it follows whether a rollout is complete. A list of nodes that is empty although
+    /// pods are bound to nodes is incomplete.
+    pub fn is_known(&self) -> bool {
+        let knows_pods = self.knows_nodes_and_pods() && (!self.index.nodes.is_empty() || self.node_pods.is_empty());
+        let knows_revision = self.current.known().is_some() || self.daemon_set.template_generation().is_some();
+        knows_pods && knows_revision && self.hash_for_rules().is_some()
+    }
+
     /// Returns every node with its pods; the Node object is `None` for a deleted one.
     pub fn nodes(&self) -> impl Iterator<Item = (Option<&'a Node>, &NodePods<'a>)> {
         let objects = self.index.nodes.iter().copied().map(Some).chain(std::iter::repeat(None));
@@ -271,7 +279,7 @@ impl<'a> Facts<'a> {
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let still_lacks_pods = || {
                 let is_late = began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
-                is_late && self.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty())
+                is_late && self.node_pods.iter().any(NodePods::lacks_pod)
             };
             Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
         })
@@ -289,7 +297,7 @@ impl<'a> Facts<'a> {
         let is_past = |at: Option<Timestamp>| at.is_none_or(|at| self.seconds_since(at) > TO_CREATE);
         let lacks_pod = |(node, pods): &(Option<&Node>, &NodePods<'_>)| {
             let joined = node.and_then(|node| node.metadata.creation_timestamp.get());
-            pods.should_run() && pods.pods.is_empty() && is_past(joined)
+            pods.lacks_pod() && is_past(joined)
         };
         self.pods_known
             && self.nodes().any(|node| lacks_pod(&node))

@@ -39,12 +39,13 @@ pub fn is_of_state(taint: &Taint) -> bool {
         || matches!(domain, "node.kubernetes.io" | "node.cloudprovider.kubernetes.io")
 }
 
-/// Returns when an autoscaler started to remove a node, if known: Karpenter's taint has no time, but it is followed by
-/// the deletion of the Node object.
+/// Returns when an autoscaler started to remove a node, at the latest, if known: Karpenter's taint has no time, but it is followed by the
+/// deletion of the Node object, or by its end.
 pub fn began_at(node: &Node, taint: &Taint) -> Option<Timestamp> {
     let value = || taint.value.parse().ok().filter(|_| taint.key == CLUSTER_AUTOSCALER);
     let from_value = || Timestamp::from_second(value()?).ok();
-    taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at())
+    let not_ready = || node.not_ready()?.last_transition_time.get();
+    taint.time_added.get().or_else(from_value).or_else(|| node.metadata.deleted_at()).or_else(not_ready)
 }
 
 /// The taint of a node whose machine is off, as its cloud provider says: `monitorNodes` of k8s.io/cloud-provider,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::model::server_side_apply::managed_fields;
+use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::Snapshot;
 
 /// Returns the time up to which `minReadySeconds` is counted for the pods of a DaemonSet.
@@ -52,5 +52,5 @@ fn counted<'p>(
 /// Returns when the controller last changed the status, by the API server's clock.
 pub(crate) fn status_written_at(daemon_set: &DaemonSet) -> Option<Timestamp> {
     let of_status = managed_fields(&daemon_set.object).iter().filter(|entry| entry["subresource"] == "status");
-    of_status.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
+    of_status.filter_map(time_of).max()
 }

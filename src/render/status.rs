@@ -41,7 +41,10 @@ pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'
     let reports = Reports::from(reports);
     table(&reports, page);
     let needs_attention = |rollout: &RolloutStatus| {
-        !rollout.counts_as_complete() || rollout.is_of_another_template() || rollout.is_degraded()
+        !rollout.counts_as_complete()
+            || rollout.is_unverified()
+            || rollout.is_of_another_template()
+            || rollout.is_degraded()
     };
     let rows = reports.rows(|report| &report.daemon_sets).into_iter();
     let worst = rows.filter(|(_, one)| needs_attention(one)).min_by_key(|(_, one)| rank(one));
@@ -203,7 +206,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
             page.what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "");
         }
     }
-    let is_well = rollout.counts_as_complete() && !RemovedNodes::are_most(&rollout.removed_nodes);
+    let is_well =
+        rollout.counts_as_complete() && !rollout.is_unverified() && !RemovedNodes::are_most(&rollout.removed_nodes);
     page.paragraph(&headline(rollout, now), if is_well { style::healthy } else { style::summary });
     rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {

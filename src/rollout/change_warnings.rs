@@ -260,7 +260,7 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
                            their template until it is resumed; new pods get the new one";
             warn(WarningCode::Paused, message.to_owned());
         }
-        if let Some(partition) = rolling.partition.filter(|partition| !is_zero(*partition)) {
+        if let Some(partition) = rolling.partition.filter(|partition| partition.value() != 0) {
             let kept = match partition {
                 IntOrPercent::Int(1) => "1 pod".to_owned(),
                 IntOrPercent::Int(number) => format!("{number} pods"),
@@ -355,10 +355,6 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
     }
     warnings.push(Warning::new(WarningCode::StrategyPutBack, message));
     warnings
-}
-
-fn is_zero(amount: IntOrPercent) -> bool {
-    matches!(amount, IntOrPercent::Int(0) | IntOrPercent::Percent(0))
 }
 
 /// Returns the field managers of the object.

@@ -9,8 +9,7 @@ use crate::plan::FIELD_MANAGER;
 /// Returns the field managers that have written an object between two versions of it, except for its status. An entry that has only
 /// lost fields was not written: another manager has taken over or removed them, and its time stays the same.
 pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
-    let records = |object: &'_ Value| object.pointer("/metadata/managedFields").and_then(Value::as_array).cloned();
-    let known = records(before).unwrap_or_default();
+    let known = managed_fields(before);
     let mut managers: Vec<String> = Vec::new();
     let is_known = |record: &&Value| {
         known.iter().any(|known| {
@@ -18,7 +17,7 @@ pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
                 && has_all(&known["fieldsV1"], &record["fieldsV1"])
         })
     };
-    for record in records(after).unwrap_or_default().iter().filter(|record| !is_known(record)) {
+    for record in managed_fields(after).iter().filter(|record| !is_known(record)) {
         let manager = record.get("manager").and_then(Value::as_str).unwrap_or_default();
         let is_status = record.get("subresource").and_then(Value::as_str) == Some("status");
         if !is_status && !manager.is_empty() && !managers.iter().any(|listed| listed == manager) {

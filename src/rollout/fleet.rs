@@ -107,7 +107,8 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
 /// Returns whether every eligible node has exactly one pod, of the current revision and available, and no other node has one.
 fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
     let Counts { eligible, available, updated, outdated, .. } = *counts;
-    counts.all_available() == Some(true)
+    facts.is_known()
+        && counts.all_available() == Some(true)
         && (updated, outdated) == (eligible, Some(0))
         && Some(facts.pods().count()) == available
 }
@@ -201,11 +202,13 @@ mod tests {
         let mistaken =
             fleet(&labeled.template(json!({"nodeSelector": {"disk": "SSD"}})).finish()).daemon_sets.remove(0);
         assert_eq!((mistaken.status, mistaken.problems.len()), (Status::NoNodes, 1));
-        let mut unread = one();
-        let cause = crate::model::snapshot::GapCause::NotInDump;
-        let kind = crate::model::snapshot::Kind::Pods;
-        unread.snapshot.gaps.push(crate::model::snapshot::Gap { kind, namespace: None, cause });
-        assert_eq!(status(unread), Status::Unknown);
+        let unread = |mut world: World, kind: Kind| {
+            world.snapshot.gaps.push(Gap { kind, namespace: None, cause: GapCause::NotInDump });
+            status(world)
+        };
+        assert_eq!(unread(one(), Kind::Pods), Status::Unknown);
+        // What was read is well, and is not all.
+        assert_eq!(unread(one().pod("agent-a", "a", json!({})), Kind::Nodes), Status::Unknown);
     }
 
     /// Returns the world's DaemonSet under another name, on the nodes of the pool with this name.

@@ -76,7 +76,7 @@ impl NewPods {
             // A pod that was not scheduled leaves no room behind.
             let is_unplaced = is_replaced && pod.spec.node_name.is_empty();
             let is_too_small = || before.index.node(node).is_some_and(|node| !fits_alone(before.index, new, node));
-            let excludes_old = allows_surge(&after) && excludes_pods(new);
+            let excludes_old = allows_surge(&after) && !new.required_pod_anti_affinity().is_empty();
             if takes_more || is_unplaced || (is_replaced && (excludes_old || is_too_small())) {
                 grown.insert(node.to_owned());
             }
@@ -210,12 +210,6 @@ fn is_allowed(pod: &Pod, node: &Node) -> bool {
 /// Returns whether a node has what a pod requests, whatever else runs there.
 fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
     fits(&index.device_claims.classes.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
-}
-
-/// Returns whether a pod excludes others by rules, which may be those of its own DaemonSet.
-fn excludes_pods(spec: &PodSpec) -> bool {
-    let anti = spec.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    anti.is_some_and(|anti| !anti.required_during_scheduling_ignored_during_execution.is_empty())
 }
 
 /// Returns whether a pod may not fit where one with another spec did: it requests more, needs other host ports or volumes, or other

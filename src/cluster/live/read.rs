@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Live;
 use super::list::{self, List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::reader::{AT_ONCE, Reader, add_gap, add_missing, unread};
+use super::reader::{AT_ONCE, ONE_BY_ONE, Reader, add_gap, add_missing, unread};
 use super::writes::written_list;
 use crate::cluster::error::ClusterError;
 use crate::cluster::needs::{Cluster, Pods};
@@ -316,9 +316,6 @@ pub(super) fn missing_nodes(snapshot: &Snapshot) -> BTreeSet<String> {
 pub(super) fn by_name(name: &str) -> String {
     format!("metadata.name={name}")
 }
-
-/// The most namespaces to read one by one if they may be listed; for more, a whole list is cheaper.
-const ONE_BY_ONE: usize = 8;
 
 /// The most DaemonSets whose pods on other nodes are read to compare one node with the others.
 const MOST_COMPARED: usize = 5;

@@ -38,7 +38,7 @@ impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(facts: &Facts<'_>) -> Self {
         let (created, deleted) = (facts.last_created(), facts.last_event("SuccessfulDelete"));
-        let missing = facts.node_pods.iter().filter(|node| node.should_run() && node.pods.is_empty()).count();
+        let missing = facts.node_pods.iter().filter(|node| node.lacks_pod()).count();
         let has_ended = has_ended(facts, created, deleted) && !facts.creation_is_refused();
         let refusals = if has_ended { Vec::new() } else { refusals(facts, created) };
         Creations { refusals, created, deleted, missing }
@@ -83,7 +83,7 @@ pub(crate) fn refusal_reason(snapshot: &Snapshot, daemon_set: &DaemonSet, messag
 /// Finds why the API server refused pods, newest refusal first.
 fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
     let Facts { index, daemon_set, .. } = *facts;
-    let changed = facts.current.known().and_then(|revision| revision.metadata.creation_timestamp.get());
+    let changed = facts.rollout_began_at();
     let mut findings: Vec<Finding> = namespace_terminating(facts).into_iter().collect();
     let asked = facts.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash)?.refusal.as_deref());
     let mut asked = asked.filter(|_| findings.is_empty() && facts.creation_is_refused());

@@ -1,23 +1,21 @@
 //! Why an eligible node has no pod object.
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::daemon_set_context::Subject;
 use super::daemon_set_findings;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
 use crate::facts::TO_CREATE;
 use crate::facts::controller::BURST;
+use crate::facts::ready_clock::status_written_at;
 use crate::facts::revisions::name_of;
 use crate::model::int_or_percent::int;
 use crate::model::node::Node;
-use crate::model::server_side_apply::{managed_fields, time_of};
 use crate::model::snapshot::{GapCause, Kind};
 use crate::report::age::seconds_between;
 use crate::report::count;
 use crate::report::fix::Command;
 use crate::report::reason::ReasonCode;
+use jiff::Timestamp;
 
 /// For how many seconds after a change a missing pod counts as not created yet.
 const SETTLING: i64 = 300;
@@ -48,9 +46,7 @@ fn status_and_pods(subject: &Subject) -> Option<(i64, i64, Option<Timestamp>)> {
     let daemon_set = subject.daemon_set;
     let read = subject.node_pods.iter().filter(|node| node.should_run() && !node.pods.is_empty()).count();
     let is_known = subject.nodes_known && !subject.index.snapshot.nodes_limited && daemon_set.is_observed();
-    let is_status = |entry: &&Value| entry["subresource"] == "status";
-    let written = managed_fields(&daemon_set.object).iter().filter(is_status).filter_map(time_of).max();
-    is_known.then_some((daemon_set.status.current_number_scheduled, int(read), written))
+    is_known.then(|| (daemon_set.status.current_number_scheduled, int(read), status_written_at(daemon_set)))
 }
 
 /// Returns how many nodes have a pod according to the status, and since when it says so, if fewer pods were read than that.

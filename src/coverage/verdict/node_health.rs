@@ -9,8 +9,7 @@ use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::facts::index::Index;
-use crate::facts::node_removal::SHUT_DOWN;
-use crate::facts::node_removal::{began_at, is_by_autoscaler, is_stuck, stuck_deletion};
+use crate::facts::node_removal::{SHUT_DOWN, SHUTS_DOWN, began_at, is_by_autoscaler, is_stuck, stuck_deletion};
 use crate::model::node::{Node, Taint};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
@@ -21,7 +20,7 @@ const MAY_BE_GONE: i64 = 3600;
 /// What a kubelet says of its node that it reports as not ready: `runtimeState` of pkg/kubelet/runtime.go, `updateRuntimeUp` of
 /// pkg/kubelet/kubelet.go, `ShutdownStatus` of pkg/kubelet/nodeshutdown and pkg/volume/csi/csi_plugin.go, release 1.37.2.
 const REPORTED: &[Cause] = &[
-    cause(FixIn::Node, &["node is shutting down"], "wait until the node is up again"),
+    cause(FixIn::Node, &[SHUTS_DOWN], "wait until the node is up again"),
     // Without a runtime, what it last said of the network stays.
     cause(
         FixIn::Node,
@@ -60,10 +59,7 @@ pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static st
             if stuck_deletion(node, now).is_some() { CHECK_FINALIZERS } else { "wait: the node is being removed" };
         return Some(("the Node object is being deleted", advice));
     }
-    // Karpenter's taint has no time.
-    let not_ready = || node.condition("Ready")?.last_transition_time.get();
-    let is_stuck_by =
-        |taint: &Taint| began_at(node, taint).or_else(not_ready).is_some_and(|began| is_stuck(began, now));
+    let is_stuck_by = |taint: &Taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now));
     let removes = |taint: &Taint| is_by_autoscaler(&taint.key) && !is_stuck_by(taint);
     if node.spec.taints.iter().any(removes) {
         return Some(("the autoscaler is removing the node", "wait: the autoscaler is removing the node"));

@@ -246,10 +246,7 @@ impl<'a> Situation<'a> {
         let nodes = facts.nodes().zip(diagnoses);
         let nodes = nodes.map(|((object, node), diagnosis)| RolloutNode::new(&facts, object, node, diagnosis));
         let nodes = nodes.collect();
-        // If the list of nodes is empty although pods are bound to nodes, it is incomplete.
-        let knows_pods = facts.knows_nodes_and_pods() && (!facts.index.nodes.is_empty() || facts.node_pods.is_empty());
-        let knows_revision = facts.current.known().is_some() || facts.daemon_set.template_generation().is_some();
-        let is_known = knows_pods && knows_revision && facts.hash_for_rules().is_some();
+        let is_known = facts.is_known();
         let mut situation = Situation { facts, coverage, nodes, is_known, known: Known::default() };
         situation.find_excess();
         situation

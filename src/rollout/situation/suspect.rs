@@ -235,7 +235,7 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
         })
     };
     let lasted = |event: &Event| {
-        let (first, last) = event.first_timestamp.get().zip(event.last_seen())?;
+        let (first, last) = event.first_seen().zip(event.last_seen())?;
         let until = began.duration_since(last).as_secs();
         Some(seconds_between(first, last) >= FAILED_BEFORE && (0..FAILED_BEFORE).contains(&until))
     };

@@ -96,6 +96,8 @@ struct Passed {
     again: Option<Command>,
     /// Whether the next stage has found that this client no longer holds the DaemonSet.
     is_lost: Cell<bool>,
+    /// Whether the next stage has written what it begins with.
+    is_followed: Cell<bool>,
 }
 
 impl Passed {
@@ -192,8 +194,8 @@ impl RunCommand for PartitionArgs {
             (exit, passed) = match ended {
                 Ok(ended) => ended,
                 Err(failure) => {
-                    let has_changed = matches!(&failure, Failure::Error(error) if !error.is_unchanged);
-                    let lost = if has_changed { None } else { order.lost_meanwhile(&before, io).await };
+                    let is_refused = matches!(&failure, Failure::Error(error) if error.exit == Exit::Error);
+                    let lost = if is_refused { order.lost_meanwhile(&before, io).await } else { None };
                     return Err(lost.unwrap_or_else(|| before.not_followed(failure)));
                 }
             };
@@ -231,8 +233,8 @@ pub(super) async fn replace_pods(
 impl Order<'_> {
     /// Returns the error of a DaemonSet that somebody has taken over after it was read for the next stage, as far as it can be read again.
     async fn lost_meanwhile(&self, earlier: &Passed, io: &mut Io<'_>) -> Option<Failure> {
-        let live =
-            self.session.source.live().ok().filter(|_| !earlier.is_lost.get() && !io.interrupt.is_requested())?;
+        let is_told = earlier.is_lost.get() || earlier.is_followed.get() || io.interrupt.is_requested();
+        let live = self.session.source.live().ok().filter(|_| !is_told)?;
         let read = timeout(REREAD, live.read_daemon_set(earlier.written.as_ref()?)).await.ok()?.ok()?;
         let daemon_set = read?;
         let loss = loss(&daemon_set, &earlier.stage)?;
@@ -446,6 +448,7 @@ impl Order<'_> {
         io.interrupt.changes_are_reported();
         if let Some(earlier) = earlier {
             earlier.is_lost.set(run.is_lost);
+            earlier.is_followed.set(run.written.is_some());
         }
         let exit = ended.map_err(|failure| run.unfinished(failure))?;
         if undoes {
@@ -464,6 +467,7 @@ impl Order<'_> {
             updated,
             again,
             is_lost: Cell::new(false),
+            is_followed: Cell::new(false),
         });
         Ok((out.end(Ok(exit), "the stage has ended")?, passed))
     }

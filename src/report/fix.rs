@@ -245,7 +245,11 @@ impl Command {
 
     /// Returns whether it may change something in a cluster.
     fn is_change(&self) -> bool {
-        let reads = matches!(self.verbs(), ("ds", "snapshot") | ("auth" | "config" | "describe" | "get" | "logs", _));
+        let reads = matches!(
+            self.verbs(),
+            ("ds", "snapshot" | "compare" | "explain" | "version")
+                | ("auth" | "config" | "describe" | "get" | "logs", _)
+        );
         !reads && !self.reads_dumps()
     }
 }

@@ -128,6 +128,28 @@ fn a_client_does_not_begin_a_stage_of_what_is_no_longer_its_own() {
     }
 }
 
+/// As within a stage: a Job must not run again over what somebody has stopped.
+#[test]
+fn a_pause_right_before_the_next_stage_ends_the_rollout_as_one_within_a_stage() {
+    let cluster = Cluster::new();
+    let (kept, is_complete, is_paused) = (cluster.clone(), AtomicBool::new(false), AtomicBool::new(false));
+    let server = Server::start(move |asked| {
+        is_complete.fetch_or(is_event(asked, "PartitionComplete"), Ordering::SeqCst);
+        let is_patch = asked.method == "PATCH" && !asked.target.contains("dryRun");
+        if is_patch && is_complete.load(Ordering::SeqCst) && !is_paused.swap(true, Ordering::SeqCst) {
+            kept.edit(|object| {
+                let annotations = object["metadata"]["annotations"].as_object_mut().unwrap();
+                annotations.retain(|key, _| !matches!(key.as_str(), "kubectl-ds/run" | "kubectl-ds/partition"));
+            });
+        }
+        kept.answer(asked)
+    });
+    let ended = end(rollout(&server, &["--image=agent=agent:2"]), None);
+    assert_eq!((ended.code, deletions(&server)), (Some(1), 1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("was paused, or is partitioned by another client"), "{}", ended.err);
+    assert!(ended.err.contains("the stages before have updated 1 node"), "{}", ended.err);
+}
+
 #[test]
 fn an_interruption_between_two_stages_says_how_to_continue() {
     let cluster = Cluster::new();

@@ -231,7 +231,7 @@ pub(super) async fn replace_pods(
 }
 
 impl Order<'_> {
-    /// Returns the error of a DaemonSet that somebody has taken over after it was read for the next stage, as far as it can be read again.
+    /// Reads the DaemonSet again, and returns the error if somebody else has taken it over since it was read for the next stage.
     async fn lost_meanwhile(&self, earlier: &Passed, io: &mut Io<'_>) -> Option<Failure> {
         let is_told = earlier.is_lost.get() || earlier.is_followed.get() || io.interrupt.is_requested();
         let live = self.session.source.live().ok().filter(|_| !is_told)?;

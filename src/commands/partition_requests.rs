@@ -345,12 +345,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Makes the error of a request that is not answered.
+/// Builds the error of a request that is not answered.
 pub(super) fn unanswered() -> CommandError {
     CommandError::new("the API server does not answer")
 }
 
-/// Makes the error of an answer that is out of date.
+/// Builds the error of an answer that is out of date.
 pub(super) fn older() -> CommandError {
     CommandError::new("the API server answers with a DaemonSet that is older than one that this run has seen")
 }

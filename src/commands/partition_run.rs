@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
         repeat(&self.report, self.request, self.manifest)
     }
 
-    /// Makes the error of a cluster that cannot be read.
+    /// Builds the error of a cluster that cannot be read.
     pub(super) fn unread(&self, error: impl Into<CommandError>) -> CommandError {
         error.into().hint(self.repeat())
     }
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes the error of a DaemonSet that this client no longer holds.
+    /// Builds the error of a DaemonSet that this client no longer holds.
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
         let again = Continued::of_run(&self.report, self.request).again();
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
         error.hints(restore.map(|restore| Fix::new("to let the controller update all nodes", restore))).into()
     }
 
-    /// Makes the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
+    /// Builds the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
     /// the rollout meanwhile, so that the strategy was restored.
     pub(super) async fn lost_after_look(&mut self, loss: Loss, watch: &mut Watch<'a>, io: &mut Io<'_>) -> Failure {
         let may_be_finished = matches!(loss, Loss::StrategyPutBack | Loss::AnnotationsRemoved { is_held: false });
@@ -752,7 +752,7 @@ impl<'a> Run<'a> {
         if self.progress.has_screen() { wait.await } else { tell_long_wait(wait, &ReadProgress::default(), io).await }
     }
 
-    /// Makes the error of a run that is interrupted.
+    /// Builds the error of a run that is interrupted.
     pub(super) fn interrupted(&self) -> CommandError {
         if self.report.outcome.stage == PartitionStage::Planned {
             return interrupted().unchanged();

@@ -758,7 +758,7 @@ impl Session {
         errors.reduce(CommandError::and).map_or(Ok(()), Err)
     }
 
-    /// Makes the error of a command that needs a DaemonSet where there is none.
+    /// Builds the error for a command that needs a DaemonSet and finds none.
     pub fn none_found(&self) -> CommandError {
         let error = CommandError::new(format!("no DaemonSets found{}", self.place()));
         error.hints(self.namespace.is_some().then_some("-A searches all namespaces"))

@@ -145,7 +145,7 @@ impl<'a> Facts<'a> {
         self.index.nodes_are_read() && self.pods_known
     }
 
-    /// Returns whether everything is known from which it follows whether a rollout is complete. A list of nodes that is empty although
+    /// Returns whether enough was read to tell whether a rollout is complete. A list of nodes that is empty although
     /// pods are bound to nodes is incomplete.
     pub fn is_known(&self) -> bool {
         let knows_pods = self.knows_nodes_and_pods() && (!self.index.nodes.is_empty() || self.node_pods.is_empty());

@@ -516,7 +516,7 @@ pub struct NextActions {
     pub replace: usize,
     /// Nodes with an available pod of an older revision. The controller takes them in no order.
     pub candidates: Vec<String>,
-    /// Those of `candidates` that are not eligible: their pods are deleted, and they get no other one.
+    /// Those of `candidates` that are not eligible: their pods are deleted and not recreated.
     pub not_recreated_on: Vec<String>,
     /// Whether pods are updated in place if possible, instead of being deleted: of an Advanced DaemonSet with
     /// `InPlaceIfPossible`.

@@ -207,7 +207,7 @@ mod tests {
             status(world)
         };
         assert_eq!(unread(one(), Kind::Pods), Status::Unknown);
-        // What was read is well, and is not all.
+        // All nodes that were read are healthy, but not all were read.
         assert_eq!(unread(one().pod("agent-a", "a", json!({})), Kind::Nodes), Status::Unknown);
     }
 

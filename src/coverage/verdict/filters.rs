@@ -12,7 +12,7 @@ use crate::model::pod::Pod;
 use crate::scheduling::declared_features::{declared, required};
 use crate::scheduling::neighborhood::{Obstacle, Outcome};
 
-/// What a filter comes to.
+/// The result of a filter.
 pub enum Filtered {
     /// It lets the pod run on the node, with what it has compared.
     Passes(String),

@@ -186,14 +186,14 @@ impl Finding {
         Finding { likely_mistake: true, ..Finding::new(code, message, advice).with_command(edit(daemon_set)) }
     }
 
-    /// Adds to what is wrong.
+    /// Adds words to the message.
     #[must_use]
     pub fn and(mut self, more: impl Into<Sentence>) -> Self {
         self.message = self.message.then(more.into());
         self
     }
 
-    /// Says what to do instead of what was said before.
+    /// Replaces the advice.
     #[must_use]
     pub fn with_advice(mut self, advice: impl Into<Sentence>) -> Self {
         self.advice = advice.into();

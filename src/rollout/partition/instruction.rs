@@ -213,7 +213,7 @@ pub(super) fn gates_hold(situation: &Situation<'_>, keep: IntOrPercent, flags: &
     next_of_other_run(situation, keep, flags) == Some(Instruction::Done(Vec::new()))
 }
 
-/// Returns why another run stops at its gates if it looks; nothing if it does not, or if that is not in the cluster.
+/// Returns the failures at which another run stops; empty if its gates hold, or if the cluster does not tell.
 pub(super) fn gates_failures(situation: &Situation<'_>, keep: IntOrPercent, flags: &StageFlags) -> Vec<GateFailure> {
     match next_of_other_run(situation, keep, flags) {
         Some(Instruction::Stop(failures)) => failures,

@@ -27,7 +27,7 @@ const MOST_REPLACED: usize = 5;
 enum Begin<'a> {
     /// With these flags: some nodes may be left out of the stage or of its limit.
     Now(Continued<'a>),
-    /// Once something is fixed that keeps it from that.
+    /// Not before something else is fixed.
     Later(Continued<'a>),
     /// Not at all: none of its nodes is left, or somebody else decides.
     Never,
@@ -118,7 +118,7 @@ impl<'a> Continued<'a> {
         Continued { flags, amount: ALL, ..self.clone() }
     }
 
-    /// Returns how the stage can begin now; what several stages or a rollback do next is derived from more than this.
+    /// Tries the stage on the rules. What several stages or a rollback do next depends on more, and is not tried.
     fn begin(mut self, situation: &Situation<'_>) -> Begin<'a> {
         if self.flags.staged.is_some() || self.flags.is_undo || self.flags.has_other_nodes {
             return Begin::Now(self);

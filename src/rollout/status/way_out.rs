@@ -90,7 +90,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         }
         // There is no rollout: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
-        // Whoever replaces the pods would refuse these, or put them back.
+        // The owner replaces the pods: these commands would be refused or reverted.
         Verdict::Paused if needs_more_than_nodes || holder(situation.daemon_set).is_some() => Vec::new(),
         Verdict::Paused => {
             let daemon_set = situation.daemon_set;

@@ -32,7 +32,7 @@ pub(super) fn removed_nodes(facts: &Facts<'_>) -> Option<RemovedNodes> {
     }
     let current = revisions.all.iter().position(|revision| revision.is_current)?;
     let is_recent = |revision: &&Revision<'_>| {
-        let began = revision.object.rollout_began_at(daemon_set);
+        let began = revisions.rollout_began_at(revision.object);
         began.is_some_and(|began| seconds_between(began, index.now()) < RECENT)
     };
     let recent = revisions.all[current..].iter().take_while(is_recent);
@@ -80,7 +80,7 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
     Some(RemovedNodes {
         revision: revision.number(),
         previous: before.number(),
-        at: revision.object.rollout_began_at(facts.daemon_set)?,
+        at: facts.revisions.rollout_began_at(revision.object)?,
         most: nodes.len() * 2 > eligible_before.len(),
         eligible_before: eligible_before.len(),
         nodes,

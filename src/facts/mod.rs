@@ -336,9 +336,9 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Returns when the rollout of the current revision began, if that is known.
+    /// Returns when the rollout of the current revision began, or a time before it.
     pub fn rollout_began_at(&self) -> Option<Timestamp> {
-        self.current.known()?.rollout_began_at(self.daemon_set)
+        self.revisions.rollout_began_at(self.current.known()?)
     }
 
     /// Returns the events about the DaemonSet, newest first.

@@ -191,20 +191,42 @@ impl<'a> Revisions<'a> {
         Revisions { daemon_set, live, all, skipped, other_pods, other_available, ready_clock }
     }
 
-    /// Returns when a revision was last rolled out, if that is known. That is at its creation if it was not rolled out again since: a
-    /// revision that is gets another number, and its former one stays free.
+    /// Returns the revisions that were rolled out, newest first: the controller gives the current one the highest number, so another one
+    /// above it that is unreadable may never have been.
+    pub(crate) fn rolled_out(&self) -> impl DoubleEndedIterator<Item = &Revision<'a>> {
+        let current = self.current().map_or(i64::MAX, Revision::number);
+        self.all.iter().filter(move |revision| revision.template.is_ok() || revision.number() <= current)
+    }
+
+    /// Returns whether every revision still has its first number: one that is rolled out again gets another, and its former one stays free. If
+    /// only 1 is free, and none is of a former DaemonSet, the one that had it would be the oldest.
+    pub(crate) fn none_is_renumbered(&self) -> bool {
+        let begin_at = |first: i64| self.rolled_out().rev().zip(first..).all(|(it, number)| it.number() == number);
+        let created = || self.rolled_out().rev().map(|revision| revision.object.metadata.creation_timestamp.get());
+        let owner = self.daemon_set.metadata.creation_timestamp.get();
+        begin_at(1) || begin_at(2) && std::iter::once(owner).chain(created()).is_sorted()
+    }
+
+    /// Returns when a revision was last rolled out, if that is known. That is at its creation if none was rolled out again.
     pub(crate) fn rolled_out_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
         let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.get();
-        let numbers = || self.all.iter().map(Revision::number);
-        let has_free_number = numbers().zip(numbers().skip(1)).any(|(newer, older)| newer != older + 1);
-        // Of two, both may have been rolled out again, and their former numbers are below those that are retained.
-        let is_enough = numbers().last().is_some_and(|oldest| oldest <= 2) || self.all.len() > 2;
-        let is_younger = |older: &Revision<'_>| created(older.object) <= created(revision);
-        let is_first = || {
-            let mut older = self.all.iter().filter(|other| other.number() < revision.revision);
-            !has_free_number && is_enough && older.all(is_younger)
+        if self.none_is_renumbered() {
+            let mut older = self.rolled_out().filter(|other| other.number() < revision.revision);
+            return created(revision).filter(|_| older.all(|older| created(older.object) <= created(revision)));
+        }
+        // A number is older than all higher ones: somebody else has written the object since.
+        let is_of_the_number = |time: &Timestamp| {
+            let newer = self.rolled_out().filter(|other| other.number() > revision.revision);
+            newer.filter_map(|newer| newer.object.numbered_at_latest()).all(|newer| newer >= *time)
         };
-        revision.rolled_out_at(self.daemon_set).or_else(|| created(revision).filter(|_| is_first()))
+        revision.numbered_at(self.daemon_set).filter(is_of_the_number)
+    }
+
+    /// Returns when a revision was last rolled out, or a time before it: when it was created, or one that it replaced later.
+    pub(crate) fn rollout_began_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
+        let until = self.all.iter().filter(|other| other.number() <= revision.revision);
+        let created = until.filter_map(|other| other.object.metadata.creation_timestamp.get());
+        self.rolled_out_at(revision).or_else(|| created.max())
     }
 
     /// Returns the revision of the live template; `None` if the controller has not created it yet.
@@ -281,7 +303,7 @@ impl<'a> Revisions<'a> {
             return Some(Doubt::Failing(revision.failing));
         }
         let newer = self.all.iter().rev().find(|other| other.number() > revision.number())?;
-        let began = |revision: &Revision<'_>| revision.object.rollout_began_at(self.daemon_set);
+        let began = |revision: &Revision<'_>| self.rollout_began_at(revision.object);
         let lasted = began(newer)?.duration_since(began(revision)?).as_secs();
         let is_another = !newer.is_same_template(revision);
         (is_another && (0..MIN_CURRENT).contains(&lasted)).then_some(Doubt::ReplacedAfter(lasted))
@@ -305,7 +327,7 @@ impl<'a> Revisions<'a> {
     /// Returns whether the current revision existed when the one before it was last rolled out: its template came back.
     pub(crate) fn existed_before(&self, current: &Revision<'_>, last: &Revision<'_>) -> bool {
         let created = current.object.metadata.creation_timestamp.get();
-        let began = last.object.rollout_began_at(self.daemon_set);
+        let began = self.rollout_began_at(last.object);
         let is_another = !current.is_same_template(last) && !self.goes_forward(current, last);
         is_another && created.zip(began).is_some_and(|(created, began)| created < began)
     }
@@ -477,12 +499,11 @@ mod tests {
         for (revisions, expected) in [
             (&[(1, "11:00:00"), (2, "11:10:00")][..], Some("11:10:00")),
             (&[(2, "11:00:00"), (3, "11:10:00")], Some("11:10:00")),
-            (&[(7, "11:00:00"), (8, "11:05:00"), (9, "11:10:00")], Some("11:10:00")),
+            // All may have been rolled out again, in the order in which they were before.
+            (&[(7, "11:00:00"), (8, "11:05:00"), (9, "11:10:00")], None),
             // The first was rolled back to.
             (&[(2, "11:10:00"), (3, "11:00:00")], None),
             (&[(1, "11:00:00"), (3, "11:05:00"), (4, "11:10:00")], None),
-            // Both may have been rolled out again.
-            (&[(8, "11:05:00"), (9, "11:10:00")], None),
             (&[(9, "11:10:00")], None),
         ] {
             let mut snapshot = world().finish();

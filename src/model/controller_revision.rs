@@ -74,7 +74,7 @@ impl ControllerRevision {
     /// A revision that is rolled out again keeps its name and creation time, and gets the highest number, so the time is that of
     /// the number's field manager. A revision that is older than its DaemonSet was adopted, which is also written by that manager,
     /// unless the template was written right before.
-    pub fn rolled_out_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
+    pub fn numbered_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
         let follows_template = |at: Timestamp, adopted: Timestamp| {
             let entries = managed_fields(&owner.object).iter();
@@ -98,11 +98,6 @@ impl ControllerRevision {
             entry.get("fieldsV1").and_then(Value::as_object).is_none_or(|fields| fields.contains_key("f:revision"))
         };
         managed_fields(&self.object).iter().filter(numbers).filter_map(time_of).max()
-    }
-
-    /// Returns when the latest rollout of the revision for a DaemonSet started; its creation if nothing later is known.
-    pub(crate) fn rollout_began_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
-        self.rolled_out_at(owner).or_else(|| self.metadata.creation_timestamp.get())
     }
 }
 
@@ -169,12 +164,12 @@ mod tests {
         };
         let metadata = |managed: &Value| json!({"creationTimestamp": "2026-10-09T00:00:00Z", "managedFields": managed});
         let of =
-            |managed: &Value, owner: &DaemonSet| revision(json!({"metadata": metadata(managed)})).rolled_out_at(owner);
+            |managed: &Value, owner: &DaemonSet| revision(json!({"metadata": metadata(managed)})).numbered_at(owner);
         let with = |managed: Value| of(&managed, &owner("2026-10-09T00:00:00Z"));
         assert_eq!(with(managed.clone()).unwrap().to_string(), "2026-11-01T00:00:00Z");
         assert_eq!(with(json!([{"time": "2026-11-02T00:00:00Z"}])).unwrap().to_string(), "2026-11-02T00:00:00Z");
         assert_eq!(with(json!([])), None);
-        assert_eq!(revision(json!({})).rolled_out_at(&owner("2026-10-09T00:00:00Z")), None);
+        assert_eq!(revision(json!({})).numbered_at(&owner("2026-10-09T00:00:00Z")), None);
         // It has outlived its DaemonSet: the same manager wrote the object when another one adopted it.
         assert_eq!(of(&managed, &owner("2026-10-31T00:00:00Z")), None);
     }

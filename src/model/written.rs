@@ -96,7 +96,9 @@ impl WrittenObject {
         let is_own = |revision: &&ControllerRevision| {
             revision.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid)
         };
-        let rolled_out = revisions.iter().filter(is_own).filter_map(|revision| revision.rollout_began_at(daemon_set));
+        let began =
+            |it: &ControllerRevision| it.numbered_at(daemon_set).or_else(|| it.metadata.creation_timestamp.get());
+        let rolled_out = revisions.iter().filter(is_own).filter_map(began);
         let rolled_out = || {
             let spec = vec!["template".to_owned()];
             let at = rolled_out.max()?;

@@ -132,7 +132,7 @@ fn renumbered_since<'r>(
     // Timestamps have a resolution of seconds: a revision renumbered after its creation may have been created in the same second.
     let is_between = |at: Timestamp| at < this && after.is_none_or(|after| at > after);
     let is_close = |at: Timestamp| at <= this && after.is_none_or(|after| at >= after);
-    let is_renumbered = |other: &Revision<'_>| other.object.rolled_out_at(revisions.daemon_set) > created(other);
+    let is_renumbered = |other: &Revision<'_>| revisions.rolled_out_at(other.object) > created(other);
     let template = revision.template.as_ref().ok()?;
     let since = revisions.all.iter().filter(|other| other.number() > number);
     let is_it = |at: Timestamp, other: &Revision<'_>| is_between(at) || (is_close(at) && is_renumbered(other));

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::index::Index;
-use crate::facts::revisions::Revision;
+use crate::facts::revisions::{Revision, Revisions};
 use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
@@ -70,13 +70,7 @@ pub(super) struct Rollout {
 /// Returns the rollouts of a DaemonSet, the first one first.
 pub(super) fn known_rollouts<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -> Vec<Rollout> {
     let revisions = index.revisions(daemon_set);
-    let number_of_current = revisions.current().map(Revision::number);
-    // The controller gives the current one the highest number: other unreadable ones may never have been rolled out.
-    let is_stray = |revision: &&Revision<'_>| {
-        revision.template.is_err() && number_of_current.is_some_and(|current| revision.number() > current)
-    };
-    let told: Vec<&Revision<'_>> = revisions.all.iter().rev().filter(|revision| !is_stray(revision)).collect();
-    let mut events = events(&told, daemon_set);
+    let mut events = events(&revisions);
     // A revision that was not read may be the current one.
     if !revisions.has_newest_number() && index.knows(Kind::ControllerRevisions, &daemon_set.metadata.namespace) {
         let (revision, template, began) = (revisions.current(), Some(&revisions.live), Began::Pending);
@@ -93,28 +87,17 @@ pub(super) fn known_rollouts<'a>(index: &Index<'a>, daemon_set: &'a DaemonSet) -
 }
 
 /// Returns what revisions, the first one first, reveal about rollouts.
-fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> Vec<Event<'r, 'a>> {
-    // A revision that is renumbered leaves a gap.
-    let is_without_holes = oldest_first.iter().zip(1..).all(|(revision, number)| revision.number() == number);
+fn events<'r, 'a>(revisions: &'r Revisions<'a>) -> Vec<Event<'r, 'a>> {
     let mut events = Vec::new();
     let mut latest: Option<Timestamp> = None;
-    for (at, revision) in oldest_first.iter().enumerate() {
+    for revision in revisions.rolled_out().rev() {
         let created = revision.object.metadata.creation_timestamp.get();
-        // A number is older than all higher ones: somebody else has written the object since.
-        let is_of_the_number = |time: &Timestamp| {
-            let mut later = oldest_first[at + 1..].iter().filter_map(|later| later.object.numbered_at_latest());
-            later.all(|later| later >= *time)
-        };
-        let numbered = match is_without_holes {
-            true => created,
-            false => revision.object.rolled_out_at(daemon_set).filter(is_of_the_number),
-        };
-        let (began, order) = match numbered {
+        let (began, order) = match revisions.rolled_out_at(revision.object) {
             Some(time) if Some(time) >= latest => (Began::At(time), Some(time)),
             _ => (Began::Unknown, created.max(latest)),
         };
         let last = Event {
-            revision: Some(*revision),
+            revision: Some(revision),
             template: revision.template.as_ref().ok(),
             number: Some(revision.number()),
             began,
@@ -122,7 +105,7 @@ fn events<'r, 'a>(oldest_first: &[&'r Revision<'a>], daemon_set: &DaemonSet) -> 
             not_after: revision.object.numbered_at_latest(),
             is_last: true,
         };
-        if let Some(order) = created.filter(|created| Some(*created) < order && !is_without_holes) {
+        if let Some(order) = created.filter(|created| Some(*created) < order && !revisions.none_is_renumbered()) {
             let began = Began::At(order);
             events.push(Event { number: None, began, order, not_after: None, is_last: false, ..last });
         }
@@ -310,9 +293,12 @@ mod tests {
         let told = |revisions: &[Told<'_>]| said(&all(with_revisions("b", revisions)));
         // A renumbered revision would have left a gap.
         assert_eq!(told(&[(1, "a", "10:00", None), (2, "b", "10:10", None)]), ["2 10:10 a → b", "1 10:00 "]);
-        // Number 1 is missing: either may have been rolled out again.
-        let either = told(&[(2, "a", "10:00", None), (3, "b", "10:10", None)]);
-        assert_eq!(either, ["3 .. a → b", "2 .. "]);
+        // The one that had number 1 would be older than number 2.
+        let neither = told(&[(2, "a", "10:00", None), (3, "b", "10:10", None)]);
+        assert_eq!(neither, ["3 10:10 a → b", "2 10:00 "]);
+        // Numbers 1 and 2 are missing: either may have been rolled out again.
+        let either = told(&[(3, "a", "10:00", None), (4, "b", "10:10", None)]);
+        assert_eq!(either, ["4 .. a → b", "3 .. "]);
         // It was created before one with a lower number, so it was rolled out at least twice.
         let twice = told(&[(2, "a", "10:10", None), (3, "b", "10:00", None)]);
         assert_eq!(twice, ["3 .. a → b", "2 .. b → a", "? 10:00 "]);

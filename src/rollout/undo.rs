@@ -168,7 +168,7 @@ pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
     let is_refused = || creation_refusal(before).is_some_and(|refusal| is_of_template(&refusal.origin));
     let fails = || revision_fails(before) || is_refused();
     let current = before.current.known().filter(|_| is_return(before) && !fails())?;
-    let is_recent = before.rolled_out_at().is_some_and(|at| before.seconds_since(at) < REPEATED);
+    let is_recent = before.rollout_began_at().is_some_and(|at| before.seconds_since(at) < REPEATED);
     is_recent.then_some(current.revision)
 }
 

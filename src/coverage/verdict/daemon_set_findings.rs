@@ -212,7 +212,7 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
     let limit = daemon_set.spec.revision_history_limit.unwrap_or(10);
     let kept = i64::try_from(revisions.all.len()).ok()?;
     let [last, before, ..] = revisions.all.as_slice() else { return None };
-    let began = |revision: &Revision<'_>| revision.object.rollout_began_at(daemon_set);
+    let began = |revision: &Revision<'_>| revisions.rollout_began_at(revision.object);
     let is_recent = |revision| began(revision).is_some_and(|at| facts.seconds_since(at) < seconds);
     // Over years, what is counted may be many rollbacks; a rollout of a new template is none.
     let is_return = |revision: &Revision<'_>| {

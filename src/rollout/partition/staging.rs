@@ -76,7 +76,7 @@ pub(super) fn running<'v, 'a>(
     // The gates were those of another template if it was changed since.
     let is_same = |hold: &&Hold| {
         let staged = hold.flags.as_ref().and_then(|flags| flags.staged.as_ref());
-        let is_older = |began| situation.rolled_out_at().is_some_and(|rolled_out| rolled_out <= began);
+        let is_older = |began| situation.rollout_began_at().is_some_and(|rolled_out| rolled_out <= began);
         staged.is_some_and(|staged| staged.stages == staging.stages && is_older(staged.stage_began))
     };
     // New nodes change how many are updated.

@@ -303,7 +303,7 @@ fn works_on_most(situation: &Situation<'_>) -> bool {
 /// Returns whether nodes have become not ready only soon after they got the current revision, although most nodes still
 /// wait for it: if all nodes were equally likely to be lost, that would be improbable.
 fn spares_the_others(situation: &Situation<'_>, available: usize, lost: usize) -> bool {
-    let began = situation.rolled_out_at();
+    let began = situation.rollout_began_at();
     let is_lost_otherwise = |node: &RolloutNode<'_>| {
         let since = lost_since(node).filter(|_| !was_lost_after_update(situation, node));
         since.is_some_and(|since| began.is_none_or(|began| since >= began))
@@ -340,7 +340,7 @@ pub(in crate::rollout) fn had_room_before_evictions(situation: &Situation<'_>) -
     let mut evicted = situation.eligible().filter(|node| may_evict_itself(situation, node));
     evicted.all(|node| {
         let mut since = under_pressure_since(node).peekable();
-        since.peek().is_some() && since.all(|since| situation.rolled_out_at().is_some_and(|began| since > began))
+        since.peek().is_some() && since.all(|since| situation.rollout_began_at().is_some_and(|began| since > began))
     })
 }
 
@@ -370,7 +370,7 @@ pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNod
     let Some(first) = created.min().filter(|first| !was_taken_down(object, *first, lost)) else { return false };
     match lost.duration_since(first).as_secs() {
         // It is unknown when it got the pods before this one.
-        ..0 => situation.rolled_out_at().is_none_or(|began| began < lost),
+        ..0 => situation.rollout_began_at().is_none_or(|began| began < lost),
         seconds => seconds < PROGRESS_DEADLINE,
     }
 }
@@ -449,7 +449,7 @@ fn of_admission(situation: &Situation<'_>) -> Fault {
 /// Returns whether something was the case before the rollout of the current revision started. The age of a pod proves
 /// nothing: it may have been recreated.
 fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
-    situation.rolled_out_at().is_some_and(|began| since < began)
+    situation.rollout_began_at().is_some_and(|began| since < began)
 }
 
 /// Returns whether a node has not been ready since before any revision was rolled out that is newer than the one to roll back to.
@@ -457,7 +457,7 @@ fn was_lost_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let revisions = &situation.revisions;
     let target = revisions.target().map_or(0, |(target, _)| target.number());
     let newer = revisions.all.iter().filter(|revision| revision.number() > target);
-    let began = newer.filter_map(|revision| revision.object.rollout_began_at(situation.daemon_set)).min();
+    let began = newer.filter_map(|revision| revisions.rollout_began_at(revision.object)).min();
     lost_since(node).zip(began).is_some_and(|(lost, began)| lost < began && was_before_rollout(situation, lost))
 }
 

@@ -296,14 +296,6 @@ impl<'a> Situation<'a> {
         is_usable.then(|| Cow::Owned(admitted(self.index.snapshot, &self.daemon_set.with_template(template))))
     }
 
-    /// Returns when the rollout of the current revision started, or a time before it: at its creation, or that of a revision that it
-    /// replaced later.
-    pub(in crate::rollout) fn rolled_out_at(&self) -> Option<Timestamp> {
-        let current = self.current.known()?;
-        let created = || self.revisions.all.iter().filter_map(|it| it.object.metadata.creation_timestamp.get()).max();
-        current.rolled_out_at(self.daemon_set).or_else(created)
-    }
-
     /// Returns whether a rollout is not finished according to its verdict, or has pods of older revisions, whether it is paused or not;
     /// `None` if unknown.
     pub(in crate::rollout) fn is_in_rollout(&self, verdict: Verdict) -> Option<bool> {

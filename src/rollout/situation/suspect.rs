@@ -140,7 +140,7 @@ pub(in crate::rollout) fn only_new_nodes_fail(situation: &Situation<'_>) -> bool
 /// Returns whether the failing nodes joined shortly before the rollout, or since, and after all nodes on which pods are available.
 fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let others = situation.nodes.iter().filter(|node| node.old_is_available || node.updated_is_available);
-    let Some((others, began)) = others.filter_map(RolloutNode::joined).max().zip(situation.rolled_out_at()) else {
+    let Some((others, began)) = others.filter_map(RolloutNode::joined).max().zip(situation.rollout_began_at()) else {
         return false;
     };
     let is_new = |at: Timestamp| at > others && seconds_between(at, began) < JOINED;
@@ -149,7 +149,7 @@ fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
 
 /// Returns whether all nodes on which pods of the current revision fail joined since its rollout: none has run another one.
 pub(in crate::rollout) fn only_later_nodes_fail(situation: &Situation<'_>) -> bool {
-    let Some(began) = situation.rolled_out_at() else { return false };
+    let Some(began) = situation.rollout_began_at() else { return false };
     let mut failing = failing_nodes(situation).peekable();
     failing.peek().is_some() && failing.all(|node| node.joined().is_some_and(|at| at > began))
 }
@@ -157,7 +157,7 @@ pub(in crate::rollout) fn only_later_nodes_fail(situation: &Situation<'_>) -> bo
 /// Returns whether all nodes on which pods of the current revision fail joined since its rollout, and after those on which it works.
 fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
     let working = situation.working().filter_map(RolloutNode::joined).max();
-    let Some(since) = working.zip(situation.rolled_out_at()).map(|(working, began)| working.max(began)) else {
+    let Some(since) = working.zip(situation.rollout_began_at()).map(|(working, began)| working.max(began)) else {
         return false;
     };
     failing.iter().all(|node| node.joined().is_some_and(|at| at > since))
@@ -183,7 +183,7 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
         return None;
     }
     let was_there = |node: &&RolloutNode<'_>| {
-        node.joined().zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined < began)
+        node.joined().zip(situation.rollout_began_at()).is_some_and(|(joined, began)| joined < began)
     };
     let has_old = situation.nodes.iter().any(|node| node.old.is_some());
     let worked_before =
@@ -218,7 +218,7 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     let failing = failing_nodes(situation).filter(|node| node.excess.is_none()).filter_map(|node| node.code());
     let failing: Vec<ReasonCode> = failing.collect();
     let codes: BTreeSet<ReasonCode> = failing.iter().copied().collect();
-    let Some(began) = situation.rolled_out_at().filter(|_| !codes.is_empty()) else { return false };
+    let Some(began) = situation.rollout_began_at().filter(|_| !codes.is_empty()) else { return false };
     let metadata = &situation.daemon_set.metadata;
     let of_namespace = situation.index.snapshot.pods.iter().filter(|pod| pod.metadata.namespace == metadata.namespace);
     let present: BTreeSet<&str> = of_namespace.map(|pod| pod.metadata.name.as_str()).collect();
@@ -256,10 +256,10 @@ const FROM_THE_START: i64 = 300;
 /// Returns whether these pods of the current revision have failed from the start, and the revision before it ran for so long that it worked:
 /// no pod of that is left to prove it.
 fn replaces_what_ran(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
-    let Some(began) = situation.rolled_out_at() else { return false };
+    let Some(began) = situation.rollout_began_at() else { return false };
     let ran = || {
         let (target, _) = situation.revisions.target()?;
-        let from = target.object.rollout_began_at(situation.daemon_set)?;
+        let from = situation.revisions.rollout_began_at(target.object)?;
         Some(target.failing == 0 && seconds_between(from, began) >= MIN_CURRENT)
     };
     let never_worked = |node: &&RolloutNode<'_>| {

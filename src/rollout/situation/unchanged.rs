@@ -47,7 +47,7 @@ fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
     if managed.is_empty() && !situation.knows(Kind::Events) {
         return None;
     }
-    let last = [daemon_set.metadata.creation_timestamp.get(), Some(situation.rolled_out_at()?)]
+    let last = [daemon_set.metadata.creation_timestamp.get(), Some(situation.rollout_began_at()?)]
         .into_iter()
         .chain(managed.iter().map(time_of))
         .chain(reasons.map(|reason| situation.last_event(reason)))

@@ -89,7 +89,7 @@ fn is_finished(situation: &Situation<'_>) -> bool {
     if situation.controller_silent_since().is_some() || situation.nodes.iter().any(|node| node.old.is_some()) {
         return false;
     }
-    let began = situation.rolled_out_at();
+    let began = situation.rollout_began_at();
     let is_long_ago = began.is_some_and(|began| situation.seconds_since(began) >= FINISHED);
     let is_at_fault = |node: &RolloutNode<'_>| match node.origin() {
         Some(Origin::Node) => of_node(situation, None, node) == Some(Fault::Node),

@@ -34,7 +34,8 @@ fn has_worked_for_long_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
 }
 
 fn newly_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    let has_joined_since = node.joined().zip(situation.rolled_out_at()).is_some_and(|(joined, began)| joined > began);
+    let has_joined_since =
+        node.joined().zip(situation.rollout_began_at()).is_some_and(|(joined, began)| joined > began);
     let is_of_pod = || {
         let is_of_node = matches!(node.origin(), None | Some(Origin::Node | Origin::Room(Lack::OwnUsage)));
         !is_of_node && !situation.is_passing(node)

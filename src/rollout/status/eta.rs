@@ -33,7 +33,7 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     }
     // While pods were refused, nothing became available: that time is not part of the pace.
     let refused = situation.last_event("FailedCreate");
-    let began = situation.rolled_out_at()?;
+    let began = situation.rollout_began_at()?;
     let started = refused.map_or(began, |refused| refused.max(began));
     let min_ready = situation.daemon_set.spec.min_ready_seconds;
     let updated = situation.eligible().filter(|node| node.updated_is_available);

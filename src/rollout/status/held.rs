@@ -52,7 +52,7 @@ fn leaked(situation: &Situation<'_>, hold: &Hold) -> usize {
             kept(partition, all.clone().count()).saturating_sub(all.filter(|node| node.old.is_some()).count())
         }
         // Pods created after the end of a rollout have the same template as all others.
-        None if situation.rolled_out_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
+        None if situation.rollout_began_at() <= hold.since && situation.eligible().all(|node| node.old.is_none()) => 0,
         None => {
             let is_later = |node: &&RolloutNode<'_>| {
                 let created = node.updated.and_then(|pod| pod.metadata.creation_timestamp.get());

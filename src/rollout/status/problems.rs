@@ -40,7 +40,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
             // The command is about the first node of the group, which may be in another part.
             let is_first = || group.nodes.first().is_some_and(|first| nodes.iter().any(|node| node.name == *first));
             let command = group.fix.command.clone().filter(|_| !is_split || is_first());
-            let rolled_out_at = situation.rolled_out_at();
+            let rolled_out_at = situation.rollout_began_at();
             let before = nodes.iter().map(|node| Some(node.since? < rolled_out_at?)).collect::<Option<Vec<bool>>>();
             let exact = nodes.iter().filter_map(|node| node.since).min();
             let at_latest = nodes.iter().filter_map(|node| lacks_pod_since(situation, node, refused)).min();
@@ -81,7 +81,7 @@ fn lacks_pod_since(situation: &Situation<'_>, node: &RolloutNode<'_>, refused: O
     // Until then, it may have had one that the controller has deleted.
     let deleted = || situation.last_event("SuccessfulDelete");
     let since = failed.or_else(|| Some(refused.filter(|_| !has_pod)?.max(deleted().unwrap_or_default())))?;
-    [Some(since), joined, situation.rolled_out_at()].into_iter().max().flatten()
+    [Some(since), joined, situation.rollout_began_at()].into_iter().max().flatten()
 }
 
 /// Returns the coverage reasons if it is not known which nodes matter for the rollout: its pods are reliable, whatever else

@@ -175,7 +175,7 @@ fn cause(daemon_set: &DaemonSet, group: &ReasonGroup) -> Option<IncidentCause> {
 fn oldest_waiting_pod(facts: &Facts<'_>, group: &ReasonGroup) -> Option<Timestamp> {
     let nodes: BTreeSet<&str> = group.nodes.iter().map(String::as_str).collect();
     let pods = facts.index.pods_of(facts.daemon_set).filter(|(node, _)| nodes.contains(node)).map(|(_, pod)| pod);
-    let waiting = pods.filter(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_terminating());
+    let waiting = pods.filter(|pod| pod.waits_for_node());
     waiting.filter_map(|pod| pod.metadata.creation_timestamp.get()).min()
 }
 

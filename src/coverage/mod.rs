@@ -33,7 +33,7 @@ pub mod walk;
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::admission::admitted;
 pub(crate) use verdict::admission::service_account;
-pub(crate) use verdict::containers::{LONGEST_INTERVAL, MANY_RESTARTS, telling_log};
+pub(crate) use verdict::containers::{MANY_RESTARTS, restarts_often, telling_log};
 pub(crate) use verdict::create_events::{
     creation_refusal, is_refused_like_controller, is_refused_within_quota, newest_refusal, refusal_reason,
 };
@@ -41,9 +41,10 @@ pub(crate) use verdict::create_failure::have_same_cause;
 pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart, delete_pod};
 pub(crate) use verdict::fit::{excess, fits_after, fits_now, fits_without_terminating};
 pub(crate) use verdict::former_pods::failed_again_since;
-pub(crate) use verdict::images::registry;
+pub(crate) use verdict::images::{is_image_pull_failure, registry};
 pub(crate) use verdict::limit_range::refused_namespaces;
 pub(crate) use verdict::node_health::lacks_only_network;
 pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, is_above_quota};
 pub(crate) use verdict::terminating::COLLECTION;
+pub(crate) use verdict::unscheduled_pod::SCHEDULED;

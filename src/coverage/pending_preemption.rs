@@ -11,7 +11,7 @@ use crate::scheduling::resources::pod_requests;
 
 /// Returns whether the scheduler would preempt pods for an unbound pod of a DaemonSet, perhaps with a higher priority.
 pub fn preempts(snapshot: &Snapshot) -> bool {
-    let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal() && pod.spec.preemption_policy != NEVER;
+    let waits = |pod: &Pod| pod.waits_for_node() && pod.spec.preemption_policy != NEVER;
     if !snapshot.pods.iter().any(waits) {
         return false;
     }

@@ -265,7 +265,9 @@ impl<'a> ProposedDaemonSet<'a> {
 }
 
 impl<'a> ProposedDaemonSet<'a> {
-    /// Tells what else than the resources and ports of an eligible node keeps a pod from it, or may; `None` if nothing does.
+    /// Tells what else than the resources and ports of an eligible node keeps a pod from it, or may; `None` if nothing does. They are the
+    /// filters of [`FILTERS`](super::verdict::filters::FILTERS), for a pod that does not exist: those that it replaces leave, and the manifest
+    /// may create what it needs.
     fn by_others(&self, node: &Node, beside: bool) -> Option<Fit> {
         let (index, pod) = (self.index, &self.new_pod);
         let leaves = |pod: &Pod| !beside && daemon_pods::claim(self.pods.daemon_set, pod).is_claimed();

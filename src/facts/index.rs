@@ -372,7 +372,6 @@ fn goes_by_other_nodes(spec: &PodSpec) -> bool {
 /// pods decide; and, if they are few, those on which a pod fails, because others may fail there, too, and those whose drain is stuck.
 pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
     let index = Index::new(snapshot);
-    let waits = |pod: &Pod| pod.spec.node_name.is_empty() && !pod.is_terminal();
     let is_young = |pod: &Pod| {
         pod.metadata.creation_timestamp.get().is_none_or(|created| seconds_between(created, snapshot.now) < STARTUP)
     };
@@ -382,7 +381,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
         !pod.is_ready() && !pod.metadata.is_terminating() && !is_young(pod) && is_up()
     };
     let mut nodes = few(stuck_drains(snapshot).filter(|node| !snapshot.knows_all_pods_on(node)).collect());
-    let waits_by_others = |pod: &Pod| waits(pod) && goes_by_other_nodes(&pod.spec);
+    let waits_by_others = |pod: &Pod| pod.waits_for_node() && goes_by_other_nodes(&pod.spec);
     for daemon_set in snapshot.daemon_sets_of_any_flavor() {
         if index.pods_of(daemon_set).any(|(_, pod)| waits_by_others(pod)) {
             let all = snapshot.nodes.iter().map(|node| &node.metadata.name);
@@ -393,7 +392,7 @@ pub fn nodes_needing_all_pods(snapshot: &Snapshot) -> BTreeSet<String> {
             let is_needed = |node: &&str| index.node(node).is_some() && !snapshot.knows_all_pods_on(node);
             found.filter(is_needed).map(str::to_owned).collect()
         };
-        nodes.extend(needed(&|pod| waits(pod) || is_terminating_by_preemption(pod)));
+        nodes.extend(needed(&|pod| pod.waits_for_node() || is_terminating_by_preemption(pod)));
         nodes.extend(few(needed(&fails)));
     }
     nodes

@@ -34,8 +34,12 @@ use controller::Controller;
 use index::Index;
 use revisions::Revisions;
 
-/// After how many seconds without an event about a refusal the controller does not try any more: twice as long as it waits at most.
-pub(crate) const GIVEN_UP: i64 = 2000;
+/// For how many seconds at most the controller waits before it syncs a DaemonSet again whose sync failed
+/// (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.37.2).
+pub(crate) const LONGEST_DELAY: i64 = 1_000;
+
+/// After how many seconds without an event about a refusal the controller does not try any more.
+pub(crate) const GIVEN_UP: i64 = 2 * LONGEST_DELAY;
 
 /// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
 pub(crate) const TO_CREATE: i64 = 30;

@@ -431,6 +431,11 @@ impl Pod {
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
+
+    /// Returns whether the scheduler has yet to place the pod.
+    pub fn waits_for_node(&self) -> bool {
+        self.spec.node_name.is_empty() && !self.is_terminal() && !self.metadata.is_terminating()
+    }
 }
 
 impl PodSpec {

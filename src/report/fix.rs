@@ -105,7 +105,16 @@ enum Word {
     },
 }
 
+/// The most pods that a suggested command deletes.
+pub const MOST_DELETED: usize = 5;
+
 impl Command {
+    /// Returns the command that deletes these pods, or the first of them if they are many.
+    pub fn delete_pods<'p>(namespace: &str, pods: impl IntoIterator<Item = &'p str>) -> Self {
+        let delete = Command::kubectl(&["delete", "pod"]).namespace(namespace);
+        pods.into_iter().take(MOST_DELETED).fold(delete, Command::name)
+    }
+
     /// Starts a command with its verb, resource and flags.
     pub fn kubectl(arguments: &[&str]) -> Self {
         Command { arguments: arguments.iter().copied().map(text).collect(), ..Command::default() }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::coverage::Origin;
+use crate::coverage::{Origin, SCHEDULED};
 use crate::facts::Facts;
 use crate::facts::controller::{Controller, check_scheduler, is_default_scheduler};
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
@@ -194,9 +194,6 @@ pub(crate) fn down_warnings(before: &Situation<'_>) -> Vec<Warning> {
     });
     deleting(before).into_iter().chain(down).chain(unscheduled).chain(refused).collect()
 }
-
-/// The grace period of a busy scheduler, in seconds.
-const SCHEDULED: i64 = 30;
 
 /// Returns whether pods wait for the default scheduler, which has not renewed its lease since they do, as far as that is known.
 pub(super) fn waits_for_scheduler(before: &Situation<'_>) -> bool {

@@ -40,19 +40,18 @@ use super::status::{Question, answer};
 use crate::coverage::gaps;
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::overhead::{OfNodes, overhead};
+use crate::coverage::restarts_often;
 use crate::coverage::walk::daemon_set_coverage;
-use crate::coverage::{LONGEST_INTERVAL, MANY_RESTARTS};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::int_or_percent::int;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::INSTANCE_TYPE;
 use crate::model::redacted::hides;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
-use crate::report::acceptance::{Accept, Acceptance, Limit};
+use crate::report::acceptance::{Accept, Acceptance};
 use crate::report::age::seconds_between;
 use crate::report::change::{Change, PathStep};
 use crate::report::compare::{CompareReport, Comparison, DaemonSetComparison, Headroom, ReasonChange, Setback};
@@ -62,7 +61,7 @@ use crate::report::list::Status;
 use crate::report::node_coverage::{NodeCoverage, NodeState};
 use crate::report::overhead::{Amount, OverheadReport};
 use crate::report::reason::{Reason, ReasonCode};
-use crate::report::rollout_status::RolloutStatus;
+use crate::report::rollout_status::{AcceptedNodes, RolloutStatus};
 
 /// How many times as often as before.
 const MORE_OFTEN: i128 = 2;
@@ -91,7 +90,6 @@ pub fn compare(before: &Snapshot, after: &Snapshot, options: &CompareOptions<'_>
     let pools = nodes.pools(fewer_nodes);
     let comparison = Compared {
         nodes,
-        accept: options.accept,
         fewer_nodes,
         is_news_known: unread.is_superset(&unread_before),
         is_end_known: unread_before.is_superset(&unread),
@@ -217,8 +215,7 @@ impl Restarts {
     /// Returns whether they were many, and happened more often than others.
     fn are_worse_than(self, before: Restarts) -> bool {
         let product = |count: i64, seconds: i64| i128::from(count) * i128::from(seconds);
-        self.count >= MANY_RESTARTS
-            && self.count.saturating_mul(LONGEST_INTERVAL) >= self.seconds
+        restarts_often(self.count, self.seconds)
             && product(self.count, before.seconds) > MORE_OFTEN * product(before.count, self.seconds)
     }
 
@@ -275,11 +272,14 @@ impl Agent<'_> {
         self.rollout.as_ref().map(|rollout| rollout.status)
     }
 
+    /// Returns what is accepted, with the nodes that are missing.
+    fn accepts(&self) -> impl Iterator<Item = &AcceptedNodes> {
+        self.rollout.iter().filter_map(|rollout| rollout.accepted.as_ref()).flat_map(|accepted| &accepted.by)
+    }
+
     /// Returns the nodes that are missing and accepted.
     fn accepted(&self) -> BTreeSet<&str> {
-        let accepted = self.rollout.iter().filter_map(|rollout| rollout.accepted.as_ref());
-        let by = accepted.flat_map(|accepted| &accepted.by).filter(|by| !by.exceeds());
-        by.flat_map(|by| by.nodes.iter().map(String::as_str)).collect()
+        self.accepts().filter(|by| !by.exceeds()).flat_map(|by| by.nodes.iter().map(String::as_str)).collect()
     }
 }
 
@@ -325,7 +325,6 @@ struct Moves<'a> {
 /// What a comparison of DaemonSets needs beside them.
 struct Compared<'a> {
     nodes: Nodes<'a>,
-    accept: &'a [Acceptance],
     fewer_nodes: bool,
     /// Whether what is now was not there before, rather than not read.
     is_news_known: bool,
@@ -470,32 +469,26 @@ impl Compared<'_> {
     fn setbacks(&self, after: &Agent<'_>, worse: &[Worse<'_>]) -> Vec<Setback> {
         let (rows, groups, accepted) = (after.rows(), after.group_of(), after.accepted());
         let excluded = |node: &str| rows.get(node).is_some_and(|row| row.state == NodeState::NotEligible);
-        let code = |node: &str| groups.get(node).map(|group| group.code);
-        let mut excluded_by_code: HashMap<ReasonCode, usize> = HashMap::new();
-        for code in worse.iter().filter(|one| excluded(one.node)).filter_map(|one| code(one.node)) {
-            *excluded_by_code.entry(code).or_default() += 1;
-        }
-        let eligible = after.coverage.counts.eligible.unwrap_or_default();
-        // `status` knows what is accepted of eligible nodes, and of those that are down.
+        let code_of = |node: &str| groups.get(node).map(|group| group.code);
+        // `status` knows what is accepted of eligible nodes, and of those that are down; others that are excluded count beside them.
         let is_accepted = |node: &str| {
             let by_code = |code: ReasonCode| {
-                let accepts = |one: &&Acceptance| one.what == Accept::Code(code);
-                self.accept.iter().rfind(accepts).is_some_and(|one| match one.limit {
-                    Some(Limit::Nodes(limit)) => {
-                        int(excluded_by_code.get(&code).copied().unwrap_or_default())
-                            <= limit.scaled_down(int(eligible))
-                    }
-                    _ => true,
+                let by = after.accepts().find(|by| by.what.what == Accept::Code(code));
+                by.is_some_and(|by| {
+                    let others =
+                        worse.iter().map(|one| one.node).filter(|one| excluded(one) && code_of(one) == Some(code));
+                    let others = others.filter(|one| !by.nodes.iter().any(|node| node == one)).count();
+                    by.limit.is_none_or(|limit| by.nodes.len() + others <= limit)
                 })
             };
-            accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code(node).is_some_and(by_code)))
+            accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code_of(node).is_some_and(by_code)))
         };
         let mut setbacks: Vec<Setback> = Vec::new();
         let mut known = HashMap::new();
         for one in worse {
             let group = groups.get(one.node);
             let message = group.map_or("", |group| group.message.as_str());
-            let (code, accepted) = (code(one.node), is_accepted(one.node));
+            let (code, accepted) = (code_of(one.node), is_accepted(one.node));
             let Worse { node, had_pod, is_new: new_nodes, is_unconfirmed } = *one;
             let unconfirmed = is_unconfirmed && !accepted;
             let index = *known.entry((code, had_pod, new_nodes, unconfirmed, message, accepted)).or_insert_with(|| {

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::replacement_warnings::Replacement;
+use super::room::fits_alone;
 use super::set;
 use super::situation::simulation::{SimulatedNode, advance, make_available};
 use super::situation::suspect::suspect;
@@ -203,7 +204,7 @@ fn limit(daemon_set: &DaemonSet) -> String {
 
 /// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.
 pub(super) fn is_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    node.keeps_pods() && !situation.is_passing(node)
+    node.keeps_pods() && !situation.recovers(node)
 }
 
 /// The nodes that decide how a rollout ends.
@@ -240,12 +241,11 @@ impl<'s> Fleet<'s> {
     fn new(before: &'s Situation<'_>, replacement: &Replacement<'s>, fails: impl Fn(&RolloutNode<'_>) -> bool) -> Self {
         let after = replacement.after;
         let daemon_pod = DaemonPod::new(&after.spec.template);
-        let requests = template_requests(&after.spec.template.spec);
         let is_updated = |pod: &Pod| replacement.is_updated(pod);
         let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
         for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
             let is_down = is_down(before, node);
-            let is_passing = before.is_passing(node);
+            let is_passing = before.recovers(node);
             let decision = match replacement.is_same_template {
                 true => pods.decision,
                 false => node.object.map(|node| daemon_pod.decide(node)),
@@ -253,10 +253,7 @@ impl<'s> Fleet<'s> {
             let should_run = decision.is_some_and(|decision| decision.should_run);
             desired += usize::from(should_run);
             // A pod that does not fit does not fit after it is recreated either, unless it belongs to a surge that ends.
-            let fits_alone = |object: &Node| {
-                let requests = before.index.device_claims.classes.without(&requests, object);
-                !fits(&requests, object, &NodeUsage::default()).iter().any(Insufficient::never_fits)
-            };
+            let fits_alone = |object: &Node| fits_alone(before.index, &after.spec.template.spec, object);
             let ends_surge = !allows_surge(after)
                 && node.old.is_some()
                 && node.updated.is_some()

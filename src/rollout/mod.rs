@@ -37,3 +37,6 @@ pub mod situation;
 pub(crate) mod standstill;
 pub mod status;
 pub mod undo;
+
+/// After how many updated pods a rollout has a pace.
+const PACE: usize = 3;

@@ -7,7 +7,7 @@ use super::replacement_warnings::Replacement;
 use super::set;
 use super::situation::Situation;
 use crate::facts::revisions::name_of;
-use crate::model::amounts::{Exact, add, exact, is_hugepages, is_pod_level};
+use crate::model::amounts::{Exact, exact, is_hugepages, is_pod_level};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::{Pod, PodSpec, ResourceRequirements};
@@ -16,7 +16,7 @@ use crate::model::resource_quota::{ResourceQuota, ScopedRequirement};
 use crate::plan::SpecFields;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
-use crate::scheduling::resources::{exact_requests, format_amount};
+use crate::scheduling::resources::{exact_limits, exact_requests, format_amount};
 use crate::scheduling::rolling_update::allows_surge;
 
 /// The resource that counts all pods, including terminated ones.
@@ -101,7 +101,7 @@ impl<'a> Taken<'a> {
     fn by(spec: &'a PodSpec, pod: Option<&'a Pod>) -> Self {
         Taken {
             requests: exact_requests(spec, pod),
-            limits: limits(spec),
+            limits: exact_limits(spec),
             is_best_effort: is_best_effort(spec),
             class: &spec.priority_class_name,
         }
@@ -177,21 +177,6 @@ fn shortage<'a>(
         quota.status.hard.iter().filter_map(of_resource).min_by_key(|shortage| shortage.allowed)
     };
     own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
-}
-
-/// Returns the limits of a pod.
-///
-/// Ported from `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2, without what is in force while a pod is resized.
-fn limits(spec: &PodSpec) -> Exact<'_> {
-    let mut all = spec.aggregate(|container| exact(&container.resources.limits));
-    if let Some(resources) = &spec.resources {
-        all.extend(exact(&resources.limits).into_iter().filter(|(resource, _)| is_pod_level(resource)));
-    }
-    let mut overhead = exact(&spec.overhead);
-    // It adds to a limit, and never creates one.
-    overhead.retain(|resource, _| all.get(resource).is_some_and(|limit| *limit > 0));
-    add(&mut all, &overhead);
-    all
 }
 
 /// Returns whether a quota applies to a pod of this QoS class and priority class.

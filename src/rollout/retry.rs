@@ -10,7 +10,8 @@ use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::failing_revision;
 use super::situation::Situation;
 use super::situation::suspect::suspect;
-use crate::coverage::{creation_refusal, refusal_reason};
+use crate::coverage::{creation_refusal, is_image_pull_failure, refusal_reason};
+use crate::facts::LONGEST_DELAY;
 use crate::facts::controller::FAILED_POD_BACKOFF;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
 use crate::model::node::Node;
@@ -18,21 +19,14 @@ use crate::model::pod::{ContainerState, ContainerStatus, Pod};
 use crate::model::snapshot::{GapCause, Kind};
 use crate::plan::Plan;
 use crate::report::coverage::Incomplete;
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::{Command, Fix, MOST_DELETED};
 use crate::report::plan::{Attempt, Backoff, Obstacle, PlanKind, PodOnNode, Warning, WarningCode};
 use crate::report::rollout_status::SuspectKind;
 use crate::scheduling::daemon_pods::NodePods;
 
-/// The longest delay before a DaemonSet whose sync failed is synced again (`DefaultTypedControllerRateLimiter`,
-/// client-go/util/workqueue, release 0.37.2).
-const LONGEST_DELAY: SignedDuration = SignedDuration::from_secs(1000);
-
 /// The longest delay before a kubelet pulls an image or starts a container again (`MaxImageBackOff` and `MaxCrashLoopBackOff`,
 /// pkg/kubelet/kubelet.go, release 1.37.2).
 const LONGEST_DELAY_OF_KUBELET: SignedDuration = SignedDuration::from_mins(5);
-
-/// The most pods that a suggested command deletes.
-const MOST_REPLACED: usize = 5;
 
 /// Plans to make the controller create pods now, and suggests deleting the pods that back off longest.
 ///
@@ -45,7 +39,8 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
     let of_controller = |attempt: Attempt, refused: Option<Timestamp>, obstacle: Option<Obstacle>| {
         // OpenKruise's controller may have another limit, and one that is down has none.
         let has_limit = daemon_set.flavor() == Flavor::Apps && obstacle != Some(Obstacle::ControlPlaneDown);
-        let latest = refused.filter(|_| has_limit).and_then(|at| at.checked_add(LONGEST_DELAY).ok());
+        let latest =
+            refused.filter(|_| has_limit).and_then(|at| at.checked_add(SignedDuration::from_secs(LONGEST_DELAY)).ok());
         Backoff { attempt, pod: None, next: None, latest, obstacle }
     };
     if before.creation_is_refused() {
@@ -110,12 +105,11 @@ fn replace_pods(before: &Situation<'_>, backoffs: &[Backoff]) -> Option<Fix> {
     let advice = match pods.len() {
         0 => return None,
         1 => "to replace it now".to_owned(),
-        all if all <= MOST_REPLACED => "to replace them now".to_owned(),
-        _ => format!("to replace the {MOST_REPLACED} that wait longest now"),
+        all if all <= MOST_DELETED => "to replace them now".to_owned(),
+        _ => format!("to replace the {MOST_DELETED} that wait longest now"),
     };
-    let delete = Command::kubectl(&["delete", "pod"]).namespace(&before.daemon_set.metadata.namespace);
-    let names = pods.iter().take(MOST_REPLACED).map(|(_, pod)| pod.pod.as_str());
-    Some(Fix::new(advice, names.fold(delete, Command::name)))
+    let names = pods.iter().map(|(_, pod)| pod.pod.as_str());
+    Some(Fix::new(advice, Command::delete_pods(&before.daemon_set.metadata.namespace, names)))
 }
 
 /// Returns why no new pod is created or starts, on any node.
@@ -228,8 +222,9 @@ fn backs_off(pod: &Pod) -> Option<(Attempt, Option<Timestamp>)> {
         let reason = status.state.waiting.as_ref()?.reason.as_str();
         match reason {
             "CrashLoopBackOff" => Some((Attempt::StartContainer, next_start(status))),
-            "ImagePullBackOff" | "ErrImagePull" => Some((Attempt::PullImage, None)),
-            _ => None,
+            // No image is pulled, or none before something else succeeds, which the kubelet tries at each sync.
+            "InvalidImageName" | "ErrImageNeverPull" | "ImageInspectError" => None,
+            reason => is_image_pull_failure(reason).then_some((Attempt::PullImage, None)),
         }
     };
     pod.container_statuses().find_map(waiting)

@@ -63,7 +63,7 @@ pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>)
             && (ended.is_some_and(|end| end.exit_code != 0)
                 || !status.is_being_created() && status.state.waiting.is_some())
     };
-    let failing = situation.eligible().filter(|node| node.is_on_current() && !situation.is_passing(node));
+    let failing = situation.eligible().filter(|node| node.is_on_current() && !situation.recovers(node));
     let names = failing.map(|node| {
         let mut names = node.updated?.container_statuses().filter(fails).map(|status| status.name.as_str());
         let first = names.next().filter(|name| is_added(name))?;
@@ -194,7 +194,7 @@ pub(in crate::rollout) fn rollback_by_pods(situation: &Situation<'_>) -> Option<
     }
     let fails = |node: &RolloutNode<'_>| {
         let is_of_pod = node.diagnosis.as_ref().is_some_and(Diagnosis::can_be_template);
-        !node.updated_is_available && is_of_pod && !situation.is_passing(node)
+        !node.updated_is_available && is_of_pod && !situation.recovers(node)
     };
     let on_current: Vec<_> = situation.nodes.iter().filter(|node| node.updated.is_some()).collect();
     let (target, template) = situation.revisions.proven_not_rolled_back()?;

@@ -107,7 +107,7 @@ impl NewPods {
     pub(crate) fn may_lose_to(&self, pending: &Pod) -> bool {
         let is_own = pending.metadata.controller().is_some_and(|owner| owner.uid == self.after.metadata.uid);
         let is_tried = pending.condition("PodScheduled").is_some_and(|scheduled| scheduled.reason == "Unschedulable");
-        let waits = is_tried && pending.spec.node_name.is_empty() && !pending.metadata.is_terminating();
+        let waits = is_tried && pending.waits_for_node();
         !is_own && waits && self.priority.is_some_and(|own| priority(pending) >= own)
     }
 
@@ -208,7 +208,7 @@ fn is_allowed(pod: &Pod, node: &Node) -> bool {
 }
 
 /// Returns whether a node has what a pod requests, whatever else runs there.
-fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
+pub(super) fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
     fits(&index.device_claims.classes.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
 }
 

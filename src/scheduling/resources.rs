@@ -218,6 +218,21 @@ pub fn exact_requests<'a>(spec: &'a PodSpec, bound: Option<&'a Pod>) -> Exact<'a
     requests
 }
 
+/// Returns the limits of a pod.
+///
+/// Ported from `PodLimits`, k8s.io/component-helpers/resource/helpers.go, release 1.37.2, without what is in force while a pod is resized.
+pub fn exact_limits(spec: &PodSpec) -> Exact<'_> {
+    let mut all = spec.aggregate(|container| exact(&container.resources.limits));
+    if let Some(resources) = &spec.resources {
+        all.extend(exact(&resources.limits).into_iter().filter(|(resource, _)| is_pod_level(resource)));
+    }
+    let mut overhead = exact(&spec.overhead);
+    // It adds to a limit, and never creates one.
+    overhead.retain(|resource, _| all.get(resource).is_some_and(|limit| *limit > 0));
+    add(&mut all, &overhead);
+    all
+}
+
 /// The requests of the containers of a bound pod: for each resource the greatest of what they ask for (unless the node
 /// can never give it), was allocated to them, and is in force.
 fn container_requests<'a>(pod: &'a Pod) -> Exact<'a> {

@@ -43,7 +43,7 @@ fn unknown(rule: &str, detail: impl Into<String>) -> Check {
 /// Lists the rules of the scheduler, for the pod that is pending or for one that is not created yet; a bound pod
 /// has passed them.
 pub fn scheduling(subject: &Subject, node: &Node, pods: &[&Pod], last: Option<&LastReport>) -> Vec<Check> {
-    let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.metadata.is_terminating());
+    let waiting = pods.iter().copied().find(|pod| pod.waits_for_node());
     if waiting.is_none() && !pods.is_empty() {
         return Vec::new();
     }

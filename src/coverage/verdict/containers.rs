@@ -100,7 +100,12 @@ fn why_ended(
 pub const MANY_RESTARTS: i64 = 3;
 
 /// In how many seconds at most it must have been restarted once on average: nodes reboot once in a while.
-pub const LONGEST_INTERVAL: i64 = 86_400;
+const LONGEST_INTERVAL: i64 = 86_400;
+
+/// Returns whether so many restarts in so many seconds are those of something that keeps failing.
+pub fn restarts_often(restarts: i64, seconds: i64) -> bool {
+    restarts >= MANY_RESTARTS && restarts.saturating_mul(LONGEST_INTERVAL) >= seconds
+}
 
 /// How many seconds ago at most it must have ended the last time.
 const ENDED_LATELY: i64 = 6 * 3600;
@@ -112,14 +117,14 @@ pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Fin
     }
     let now = subject.now();
     let age = seconds_between(pod.metadata.creation_timestamp.get()?, now);
-    let is_often = |restarts: i64| restarts >= MANY_RESTARTS && restarts.saturating_mul(LONGEST_INTERVAL) >= age;
     // The sandboxes of a node that reboots leave ends that are unknown.
     let failed_lately = |end: &ContainerStateTerminated| {
         let ago = end.finished_at.get().map(|at| seconds_between(at, now));
         end.exit_code != 0 && !end.is_unknown() && ago.is_some_and(|ago| ago <= ENDED_LATELY)
     };
     let (role, container, status, end) = walk(pod).find_map(|(role, container, status)| {
-        let status = status.filter(|status| role != Role::Init && is_often(i64::from(status.restart_count)))?;
+        let status =
+            status.filter(|status| role != Role::Init && restarts_often(i64::from(status.restart_count), age))?;
         let end = status.last_state.terminated.as_ref().filter(|end| failed_lately(end))?;
         Some((role, container, status, end))
     })?;

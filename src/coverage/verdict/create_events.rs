@@ -150,7 +150,7 @@ fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now:
 }
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
-/// failure, up to 1000 seconds (`DefaultTypedControllerRateLimiter`, client-go/util/workqueue, release 0.37.2).
+/// failure.
 fn no_longer_refused(daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
     let message =
         Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");

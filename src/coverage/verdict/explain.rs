@@ -24,7 +24,7 @@ pub fn explain(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerd
         [only] => Some(format!("{only} is the only failing rule")),
         _ => None,
     };
-    let waiting = pods.iter().copied().find(|pod| pod.spec.node_name.is_empty() && !pod.is_terminal());
+    let waiting = pods.iter().copied().find(|pod| pod.waits_for_node());
     let last = waiting.and_then(|pod| last_report(subject, pod));
     Explanation {
         summary: summary(subject, node, pods, verdict),
@@ -77,7 +77,7 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict)
 /// Returns whether a pod can be the one that gives a node its state.
 fn gives_state(pod: &Pod, state: NodeState) -> bool {
     match state {
-        NodeState::Pending => pod.spec.node_name.is_empty() && !pod.metadata.is_terminating(),
+        NodeState::Pending => pod.waits_for_node(),
         NodeState::Terminating => pod.metadata.is_terminating(),
         NodeState::Failed => pod.is_terminal(),
         _ => !pod.metadata.is_terminating() && !pod.is_terminal(),

@@ -333,7 +333,7 @@ pub fn describe_bound_node(pod: &Pod) -> Command {
 
 /// Returns the command that deletes a pod: only for one that does not run and that its controller recreates.
 pub fn delete_pod(pod: &Pod) -> Command {
-    Command::kubectl(&["delete", "pod"]).namespace(&pod.metadata.namespace).name(&pod.metadata.name)
+    Command::delete_pods(&pod.metadata.namespace, [&*pod.metadata.name])
 }
 
 /// Returns the command that shows a container's log, or that of the run before, which `logs` of this program finds by itself, even in

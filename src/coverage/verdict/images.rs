@@ -232,16 +232,7 @@ pub fn registry(image: &str) -> &str {
 
 /// Returns whether a container waits for this reason because its image cannot be pulled.
 pub fn is_image_pull_failure(reason: &str) -> bool {
-    matches!(
-        reason,
-        "ErrImagePull"
-            | "ImagePullBackOff"
-            | "InvalidImageName"
-            | "ErrImageNeverPull"
-            | "ImageInspectError"
-            | "RegistryUnavailable"
-            | "SignatureValidationFailed"
-    )
+    ReasonCode::of_kubectl(reason) == Some(ReasonCode::ImagePullFailed)
 }
 
 /// Finds an image that cannot be pulled.

@@ -9,8 +9,8 @@ use super::node_plugin::with_network_plugin;
 use super::node_removal;
 use super::sentence::Sentence;
 use crate::facts::index::Index;
-use crate::facts::node_removal::{SHUT_DOWN, SHUTS_DOWN, began_at, is_by_autoscaler, is_stuck, stuck_deletion};
-use crate::model::node::{Node, Taint};
+use crate::facts::node_removal::{SHUT_DOWN, SHUTS_DOWN, is_by_autoscaler, stuck_deletion, stuck_drain};
+use crate::model::node::Node;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -59,9 +59,7 @@ pub fn leaving(now: Timestamp, node: &Node) -> Option<(&'static str, &'static st
             if stuck_deletion(node, now).is_some() { CHECK_FINALIZERS } else { "wait: the node is being removed" };
         return Some(("the Node object is being deleted", advice));
     }
-    let is_stuck_by = |taint: &Taint| began_at(node, taint).is_some_and(|began| is_stuck(began, now));
-    let removes = |taint: &Taint| is_by_autoscaler(&taint.key) && !is_stuck_by(taint);
-    if node.spec.taints.iter().any(removes) {
+    if node.spec.taints.iter().any(|taint| is_by_autoscaler(&taint.key)) && stuck_drain(node, now).is_none() {
         return Some(("the autoscaler is removing the node", "wait: the autoscaler is removing the node"));
     }
     node.spec.taints.iter().find(|taint| taint.key == SHUT_DOWN).map(|_| {

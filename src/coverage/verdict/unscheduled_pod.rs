@@ -152,17 +152,18 @@ fn scheduling_gated(subject: &Subject, pod: &Pod) -> Option<Finding> {
     Some(of_gate(subject, pod, SCHEDULING_GATES, first, finding))
 }
 
-/// For how many seconds a scheduler that works may not have come to a pod.
-const JUST_CREATED: i64 = 15;
+/// For how many seconds a scheduler that works may not have come to a pod: then it is suspected. That it is silent counts as trouble as
+/// late as other trouble of starting pods.
+pub const SCHEDULED: i64 = 30;
 
 /// Finds that no scheduler has tried to schedule the pod.
 fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
     let scheduler = if pod.spec.scheduler_name.is_empty() { DEFAULT_SCHEDULER } else { &pod.spec.scheduler_name };
     let mut message = Sentence::from(format!("scheduler {scheduler:?} has not tried to schedule the pod"));
-    if let Some(created) = pod.metadata.creation_timestamp.get() {
-        message = message.words(", created ").age(subject.seconds_since(created)).words(" ago");
-    }
     let age = pod.metadata.creation_timestamp.get().map(|created| subject.seconds_since(created));
+    if let Some(age) = age {
+        message = message.words(", created ").age(age).words(" ago");
+    }
     if let Some(since) = subject.scheduler_silent_since() {
         let message = message
             .words("; kube-scheduler seems to be down: it renewed its lease ")
@@ -172,7 +173,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         let finding = Finding::new(ReasonCode::SchedulerSilent, message, advice).with_passing(Passing::Never);
         return Some(finding.with_origin(Origin::ControlPlane).with_command(command));
     }
-    if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < JUST_CREATED) {
+    if scheduler == DEFAULT_SCHEDULER && age.is_some_and(|age| age < SCHEDULED) {
         return Some(Finding::new(ReasonCode::SchedulerSilent, message, "wait: the pod was created just now"));
     }
     let events = subject.index.events_about("Pod", &pod.metadata);

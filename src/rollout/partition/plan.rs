@@ -381,7 +381,7 @@ pub(crate) fn plan(
                 && node.old.is_some()
                 && !node.has_available_pod()
                 && !nodes.iter().any(|name| name == node.name)
-                && !situation.is_passing(node)
+                && !situation.recovers(node)
         };
         let blocks = |node: &&RolloutNode<'_>| (is_lost(node) || fails(node)) && !is_excused(node);
         let blocking: Vec<&RolloutNode<'_>> = situation.eligible().filter(blocks).collect();

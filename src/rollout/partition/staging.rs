@@ -13,14 +13,12 @@ use crate::model::stages::{StageSize, Stages, Stratum};
 use crate::report::age::seconds_between;
 use crate::report::partition::{CanaryNode, RolloutStage, StageState, StagedRollout};
 use crate::report::rollout_status::HeldStages;
+use crate::rollout::PACE;
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// How many nodes a canary may always have, and which share of all, in percent, one with more.
 const FEW: usize = 10;
 const MOST: usize = 50;
-
-/// After how many updated pods there is a pace.
-const MIN_PODS: i64 = 3;
 
 /// For how many seconds a run may create no pod although it goes on, beside what its gates wait for.
 const PAUSE: i64 = 60;
@@ -176,7 +174,7 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
         let waits = flags.soak_seconds.saturating_add(situation.daemon_set.spec.min_ready_seconds + PAUSE);
         newest.is_some_and(|at| situation.seconds_since(at) <= per_pod.saturating_mul(3).saturating_add(waits))
     };
-    let seconds_left = (updated >= MIN_PODS && old > 0 && is_moving(took / updated))
+    let seconds_left = (updated >= int(PACE) && old > 0 && is_moving(took / updated))
         .then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
 }

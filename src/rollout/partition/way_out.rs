@@ -20,9 +20,6 @@ use crate::rollout::undo::{is_return, unfinished_rollback};
 /// No pod stays on an older revision.
 const ALL: Amount = Amount::Keep(IntOrPercent::Int(0));
 
-/// The most pods that are named as to be replaced.
-const MOST_REPLACED: usize = 5;
-
 /// How a stage can begin.
 enum Begin<'a> {
     /// With these flags: some nodes may be left out of the stage or of its limit.
@@ -224,12 +221,11 @@ fn skip_node(failures: &[GateFailure]) -> Option<Fix> {
 
 /// Returns how to replace pods that have restarted too often: the gate counts that as long as they exist, even if they work now.
 fn replace_restarted(name: &DaemonSetName, failures: &[GateFailure]) -> Option<Fix> {
-    let restarted = failures.iter().filter(|failure| failure.gate == Gate::Restarts).filter_map(|it| it.pod.as_ref());
-    let restarted: Vec<&String> = restarted.take(MOST_REPLACED).collect();
-    let delete = Command::kubectl(&["delete", "pod"]).namespace(&name.namespace);
+    let restarts = failures.iter().filter(|failure| failure.gate == Gate::Restarts);
+    let mut restarted = restarts.filter_map(|failure| failure.pod.as_deref()).peekable();
+    restarted.peek()?;
     let advice = "once the cause is fixed, replace what has restarted before you continue";
-    (!restarted.is_empty())
-        .then(|| Fix::new(advice, restarted.into_iter().fold(delete, |delete, pod| delete.name(pod))))
+    Some(Fix::new(advice, Command::delete_pods(&name.namespace, restarted)))
 }
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.

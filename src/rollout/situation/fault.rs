@@ -1,23 +1,23 @@
 //! Whose fault it is that a node has no available pod of the current revision: the node's, the cluster's or the revision's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::next_step::NextStep;
-use super::worked_for_long::RUN;
+use super::worked_for_long::is_steady;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
 use crate::facts::controller::DEFAULT_SCHEDULER;
 use crate::facts::node_removal::was_taken_down;
-use crate::model::amounts::exact;
+use crate::model::amounts::is_pod_level;
 use crate::model::pod::{Pod, PodSpec};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, Fault, FaultCounts, Suspect, SuspectKind, Verdict};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::needs_more_ports;
-use crate::scheduling::resources::requests_more;
+use crate::scheduling::resources::{exact_limits, requests_more};
 
 /// How many other pods of a node must fail, and none work, so that the node is to blame.
 const MIN_OTHER_PODS: usize = 2;
@@ -70,7 +70,7 @@ impl<'s> Faults<'s> {
         let of_refusal =
             creation_refusal(situation).map(|refusal| blame(situation, suspect, &refusal.diagnosis(), None));
         let waits = |node: &&RolloutNode<'_>| {
-            node.is_missing() && !by_node.contains_key(node.name) && !situation.is_passing(node)
+            node.is_missing() && !by_node.contains_key(node.name) && !situation.recovers(node)
         };
         let fault = judged.err().map(|blocked_by| match blocked_by {
             BlockedBy::MissedSurgePods
@@ -136,13 +136,13 @@ pub(super) fn of_node(situation: &Situation<'_>, suspect: Option<&Suspect>, node
     if situation.controller_silent_since().is_some() && diagnosis.code == ReasonCode::CreatePending {
         return Some(Fault::Cluster);
     }
-    (!situation.is_passing(node)).then(|| blame(situation, suspect, diagnosis, Some(node)))
+    (!situation.recovers(node)).then(|| blame(situation, suspect, diagnosis, Some(node)))
 }
 
 /// Returns the number of eligible nodes on which pods fail, if each of these nodes is at fault itself.
 pub(in crate::rollout) fn failing_by_node(situation: &Situation<'_>, suspect: Option<&Suspect>) -> Option<usize> {
     let fails =
-        |node: &&RolloutNode<'_>| !node.updated_is_available && node.updated.is_some() && !situation.is_passing(node);
+        |node: &&RolloutNode<'_>| !node.updated_is_available && node.updated.is_some() && !situation.recovers(node);
     let failing: Vec<_> = situation.eligible().filter(fails).collect();
     let is_of_node = |node: &&RolloutNode<'_>| of_node(situation, suspect, node) == Some(Fault::Node);
     (!failing.is_empty() && failing.iter().all(is_of_node)).then_some(failing.len())
@@ -266,7 +266,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
     };
     let waiting = situation.eligible().filter(|node| !node.updated_is_available);
     let mut others: BTreeMap<ReasonCode, Vec<&str>> = BTreeMap::new();
-    for node in waiting.filter(|node| !situation.is_passing(node)) {
+    for node in waiting.filter(|node| !situation.recovers(node)) {
         if let Some(diagnosis) = node.diagnosis.as_ref().filter(|diagnosis| spreads(node, diagnosis)) {
             others.entry(diagnosis.code).or_default().push(node.name);
         }
@@ -357,7 +357,8 @@ fn may_exceed_itself(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool 
     !(was_under_pressure_before(situation, node) && works_on_most(situation)) || may_be_taken_down(situation, node)
 }
 
-/// Returns whether a node has become not ready soon after it got a pod of the current revision.
+/// Returns whether a node has become not ready soon after it got a pod of the current revision: only then it can be blamed. The gate of a
+/// stage stops earlier (`lost_after_update` of `partition`), even if somebody may have taken the node down, or the new pod does not exist yet.
 pub(super) fn was_lost_after_update(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let Some(object) = node.object else { return false };
     let Some(lost) = lost_since(node) else { return false };
@@ -423,19 +424,22 @@ impl Raised {
     }
 }
 
-/// Returns whether the containers of a pod have higher limits than those of another, or a limit where the other one has
-/// none, or vice versa.
+/// Returns whether a pod has higher limits than another, or a limit where the other one has none, or vice versa: without that of a
+/// container, a pod has none.
 fn limits_more(current: &PodSpec, other: &PodSpec) -> bool {
-    let limits = |spec: &'_ PodSpec, resource: &str| -> Option<i128> {
-        let is_limited = spec.all_containers().all(|container| container.resources.limits.contains_key(resource));
-        is_limited.then(|| spec.aggregate(|container| exact(&container.resources.limits)).get(resource).copied())?
+    let limits = |spec: &'_ PodSpec| -> BTreeMap<String, i128> {
+        let of_pod = |resource: &str| {
+            is_pod_level(resource) && spec.resources.as_ref().is_some_and(|all| all.limits.contains_key(resource))
+        };
+        let is_limited = |resource: &str| {
+            of_pod(resource) || spec.all_containers().all(|one| one.resources.limits.contains_key(resource))
+        };
+        let all = exact_limits(spec).into_iter().filter(|(resource, _)| is_limited(resource));
+        all.map(|(resource, limit)| (resource.to_owned(), limit)).collect()
     };
-    let containers = [current, other].into_iter().flat_map(PodSpec::all_containers);
-    let resources: BTreeSet<&String> = containers.flat_map(|container| container.resources.limits.keys()).collect();
-    resources.into_iter().any(|resource| match (limits(current, resource), limits(other, resource)) {
-        (Some(current), Some(other)) => current > other,
-        (current, other) => current != other,
-    })
+    let (current, other) = (limits(current), limits(other));
+    let is_more = |(resource, limit): (&String, &i128)| other.get(resource).is_none_or(|other| limit > other);
+    current.iter().any(is_more) || other.keys().any(|resource| !current.contains_key(resource))
 }
 
 /// Returns whose fault it is that a policy refuses the pods: if it also refuses those of the revision to roll back to,
@@ -522,7 +526,7 @@ pub(super) fn failing_since(pod: &Pod, now: Timestamp) -> Option<Timestamp> {
     let waits = (1..pod.restarts().min(MOST_RESTARTS)).map(|restart| (10 << (restart - 1).min(5)).min(MOST_BACKOFF));
     let in_loop = now.checked_sub(SignedDuration::from_secs(waits.sum())).ok();
     let created = pod.metadata.creation_timestamp.get();
-    let is_loop = created.is_some_and(|created| pod.restarts().saturating_mul(RUN) > seconds_between(created, now));
+    let is_loop = created.is_some_and(|created| !is_steady(pod, created, now));
     let since = in_loop.filter(|_| is_loop).map_or(since, |in_loop| in_loop.max(created.unwrap_or(in_loop)).min(since));
     (pod.restarts() > 0 || seconds_between(since, now) >= FAILING).then_some(since)
 }

@@ -416,7 +416,7 @@ impl<'a> Situation<'a> {
                 && node.old.is_some_and(|old| deletes.iter().any(|pod| pod.metadata.uid == old.metadata.uid))
         };
         let replaced: Vec<&RolloutNode<'_>> = self.nodes.iter().filter(is_replaced).collect();
-        let is_moving = |node: &RolloutNode<'_>| node.eligible && !node.is_done && self.is_passing(node);
+        let is_moving = |node: &RolloutNode<'_>| node.eligible && !node.is_done && self.recovers(node);
         if replaced.len() < deletes.len() || self.nodes.iter().any(|node| !is_replaced(&node) && is_moving(node)) {
             return None;
         }
@@ -440,8 +440,9 @@ impl<'a> Situation<'a> {
         move |pod| pod.metadata.finalizers.iter().any(|finalizer| stuck.contains(&**finalizer))
     }
 
-    /// Returns whether a node is about to become available, or to stop counting against the budget.
-    pub(in crate::rollout) fn is_passing(&self, node: &RolloutNode<'_>) -> bool {
+    /// Returns whether a node is about to become available, or to stop counting against the budget. The rule that finds a cause only says how
+    /// it ends ([`Passing`]): here it is known besides for how long it has lasted, whether the controller acts, and what the rollout is to do.
+    pub(in crate::rollout) fn recovers(&self, node: &RolloutNode<'_>) -> bool {
         if node.updated_is_available && !node.failed.is_empty() {
             // The controller deletes them one by one, each after a longer backoff.
             return node.failed.len() < PILE && self.is_recent(node.since, STARTUP);
@@ -521,7 +522,7 @@ impl<'a> Situation<'a> {
         since.is_some_and(|since| self.seconds_since(since) < seconds)
     }
 
-    /// Returns whether the problem of a node is expected to resolve by itself.
+    /// Returns whether the cause of a node still passes by itself, as its rule says; whether the node [recovers](Self::recovers) may depend on more.
     pub(in crate::rollout) fn passes(&self, node: &RolloutNode<'_>) -> bool {
         node.diagnosis.as_ref().is_some_and(|diagnosis| match diagnosis.passing {
             Passing::Never => false,

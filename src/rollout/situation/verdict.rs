@@ -115,5 +115,5 @@ fn is_waiting_for_pods(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
         .filter(|node| node.object.is_some() || waits_for_budget)
         // All that is left there is to delete the old pod.
         .filter(|node| !(node.updated_is_available && situation.deletion_refusal().is_some()))
-        .any(|node| situation.is_passing(node))
+        .any(|node| situation.recovers(node))
 }

@@ -1,5 +1,7 @@
 //! Whether the current revision has worked for long: if so, something else has broken, and new failures are hardly its fault.
 
+use jiff::Timestamp;
+
 use super::fault::was_lost_after_update;
 use super::verdict::FINISHED;
 use super::{RolloutNode, Situation};
@@ -8,7 +10,12 @@ use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 
 /// How many seconds a pod must have run for each of its restarts: one that crashes repeatedly has not worked for long.
-pub(super) const RUN: i64 = 3_600;
+const RUN: i64 = 3_600;
+
+/// Returns whether the containers of a pod have run for that long on average since its creation.
+pub(super) fn is_steady(pod: &Pod, created: Timestamp, now: Timestamp) -> bool {
+    pod.restarts().saturating_mul(RUN) <= seconds_between(created, now)
+}
 
 /// Returns whether the current revision was available for a day on at least half as many nodes as there are others on which it
 /// fails: fewer may be canaries. Nodes that have joined since the rollout do not count as failing.
@@ -27,8 +34,7 @@ fn has_worked_for_long_on(situation: &Situation<'_>, node: &RolloutNode<'_>) -> 
         let (since, now) = (ready.last_transition_time.get()?, situation.now());
         // Until it is ready for the first time, it has been not ready since its creation.
         let (from, to) = if ready.status == "True" { (since, now) } else { (created, since) };
-        let is_steady = pod.restarts().saturating_mul(RUN) <= seconds_between(created, now);
-        Some(is_steady && seconds_between(from, to) >= FINISHED)
+        Some(is_steady(pod, created, now) && seconds_between(from, to) >= FINISHED)
     };
     node.updated.and_then(lasted).unwrap_or(false)
 }
@@ -38,7 +44,7 @@ fn newly_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
         node.joined().zip(situation.rollout_began_at()).is_some_and(|(joined, began)| joined > began);
     let is_of_pod = || {
         let is_of_node = matches!(node.origin(), None | Some(Origin::Node | Origin::Room(Lack::OwnUsage)));
-        !is_of_node && !situation.is_passing(node)
+        !is_of_node && !situation.recovers(node)
     };
     !has_joined_since
         && (node.eligible && node.is_on_current() && is_of_pod() || was_lost_after_update(situation, node))

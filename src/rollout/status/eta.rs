@@ -1,13 +1,12 @@
-//! The remaining time, estimated from the times at which updated pods became available.
+//! The remaining time while the controller rolls out, estimated from the times at which updated pods became available. Between stages, where
+//! gates wait, `held_stages` of `partition` estimates it.
 
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
+use crate::rollout::PACE;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::available_since;
-
-/// The number of pods that must have become available to determine a pace.
-const MIN_PODS: usize = 3;
 
 /// The multiple of the longest pause between two pods after which the pace is considered lost.
 const MAX_PAUSES: i64 = 3;
@@ -20,7 +19,7 @@ const MAX_SPREAD: i64 = 20;
 pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta> {
     let is_stuck = |node: &RolloutNode<'_>| {
         let is_replaced = node.updated.is_none() && node.old.is_some() && node.may_be_the_revisions();
-        node.code().is_some() && !is_replaced && !situation.is_passing(node)
+        node.code().is_some() && !is_replaced && !situation.recovers(node)
     };
     let allowed = step.update().map_or(1, |update| update.allowed);
     let waits_behind_stuck_pods = step.update().is_some_and(|update| {
@@ -49,7 +48,7 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
 ///
 /// The range is that of parts of the rollout, each of at least as many pods as are replaced at a time.
 fn time_left(times: &[i64], left: usize, at_a_time: usize, elapsed: i64) -> Option<Eta> {
-    let last = *times.last().filter(|_| times.len() >= MIN_PODS && left > 0)?;
+    let last = *times.last().filter(|_| times.len() >= PACE && left > 0)?;
     let longest = std::iter::once(0).chain(times.iter().copied()).zip(times).map(|(before, at)| at - before).max()?;
     if elapsed - last > MAX_PAUSES * longest.max(1) {
         return None;

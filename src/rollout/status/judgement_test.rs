@@ -55,7 +55,7 @@ fn write(text: &mut String, name: &str, snapshot: &Snapshot) {
         for node in &situation.nodes {
             let Some(diagnosis) = &node.diagnosis else { continue };
             let fault = faults.of(node.name).map_or_else(|| "-".to_owned(), |fault| format!("{fault:?}"));
-            let passing = if situation.is_passing(node) { "passes" } else { "stays" };
+            let passing = if situation.recovers(node) { "passes" } else { "stays" };
             let judgement = format!("{} {:?} {passing} {fault}", diagnosis.code, diagnosis.origin);
             alike.entry(judgement).or_default().push(node.name);
         }

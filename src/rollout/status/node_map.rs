@@ -36,7 +36,7 @@ fn state(situation: &Situation<'_>, node: &RolloutNode<'_>, pods: &NodePods<'_>)
         _ if node.old_is_available && node.updated.is_none() => MapState::Old,
         // Its pod is about to be created.
         _ if pods.pods.is_empty() && matches!(node.code(), None | Some(ReasonCode::Unexplained)) => MapState::NoPod,
-        _ if node.code().is_some() && !situation.is_passing(node) => MapState::Failing,
+        _ if node.code().is_some() && !situation.recovers(node) => MapState::Failing,
         _ if pods.pods.is_empty() => MapState::NoPod,
         _ => MapState::Updating,
     }

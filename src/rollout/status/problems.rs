@@ -58,9 +58,7 @@ pub(super) fn problems(situation: &Situation<'_>, step: &NextStep<'_>, faults: &
                 before_rollout: before.map(|before| before.into_iter().all(|before| before)),
                 on_current_revision: Some(nodes.iter().filter(|node| node.updated.is_some()).count()),
                 fault,
-                passing: nodes
-                    .iter()
-                    .all(|node| situation.is_passing(node) && step.node_not_found() != Some(node.name)),
+                passing: nodes.iter().all(|node| situation.recovers(node) && step.node_not_found() != Some(node.name)),
             });
         }
     }
@@ -161,7 +159,7 @@ pub(super) fn budget(situation: &Situation<'_>, update: &UpdateStep<'_>) -> Opti
     let by = Affected::by_code(update.used_by.iter().map(|&name| {
         let node = situation.node(name);
         let code = node.map_or(ReasonCode::Unexplained, code_of);
-        let is_passing = node.is_some_and(|node| situation.is_passing(node));
+        let is_passing = node.is_some_and(|node| situation.recovers(node));
         Affected { nodes: vec![name.to_owned()], ..Affected::new(code, 1, is_passing) }
     }));
     let (field, value) = match update.surges {

@@ -8,12 +8,11 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::Run;
-use super::session::{Session, read_twice_if_short, show_progress};
+use super::session::{Session, read_twice_if_short, read_what_it_needs, show_progress};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::error::CommandError;
-use crate::facts::index::namespaces_to_read;
 use crate::io::Io;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::partition::GateFailure;
@@ -81,9 +80,7 @@ async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
     let scope = CoverageScope { without_held_pods: true, ..CoverageScope::default() };
     let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
     let mut snapshot = read_twice_if_short(live, &query).await?;
-    // Where one is being deleted, no event tells why pods are missing.
-    let namespaces = namespaces_to_read(&snapshot);
-    live.read_namespaces(&mut snapshot, &namespaces).await;
+    read_what_it_needs(live, &query, &mut snapshot).await;
     Ok(snapshot)
 }
 

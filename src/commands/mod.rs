@@ -311,13 +311,6 @@ async fn dispatch(cli: Cli, io: &mut Io<'_>, out: &mut dyn Write) -> Result<Exit
     if command.is_some() && list != ListArgs::default() {
         return Err(CommandError::usage("put flags after the subcommand").into());
     }
-    let takes_several = matches!(
-        command,
-        None | Some(Subcommands::List(_) | Subcommands::Coverage(_) | Subcommands::Status(_) | Subcommands::Changes(_))
-    );
-    if target.are_several() && !takes_several {
-        return Err(several::refuse("this command"));
-    }
     from_environment(WIDTH, io, |width| width.parse::<NonZeroUsize>().map_err(|_| "it is not a number of columns"))?;
     let warnings_as_errors = target.warnings_as_errors;
     let exit = match command {

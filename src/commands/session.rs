@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Failure;
 use super::output::Output;
 use super::parse::{Named, parse_selector};
+use super::several;
 use crate::cluster::error::ClusterError;
 use crate::cluster::file::{Dump, Reading};
 use crate::cluster::live::{self, Asked, Live, Watch};
@@ -261,6 +262,9 @@ impl GlobalArgs {
         progress: ReadProgress,
         io: &Io<'_>,
     ) -> Result<Session, Failure> {
+        if self.are_several() {
+            return Err(several::refuse("this command"));
+        }
         let selector = parse_selector("--selector", self.selector.as_deref())?;
         if !names.is_empty() && !selector.is_empty() {
             return Err(CommandError::usage("a name and --selector cannot be given together").into());
@@ -321,6 +325,45 @@ pub(super) async fn read_twice_if_short(live: &Live, query: &Query) -> Result<Sn
     let still_short = short_lists(&snapshot).into_iter().filter(|gap| short.contains(gap));
     snapshot.gaps.extend(still_short);
     Ok(snapshot)
+}
+
+/// Reads what the answer to a query turns out to need beside its lists.
+pub(super) async fn read_what_it_needs(live: &Live, query: &Query, snapshot: &mut Snapshot) {
+    let refused = refused_namespaces(snapshot);
+    live.read_limit_ranges(snapshot, refused).await;
+    if needs_device_classes(snapshot, snapshot.daemon_sets.iter()) {
+        live.read_device_classes(snapshot).await;
+    }
+    let is_dump = query.wanted == Wanted::Everything;
+    let judges_nodes = matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change);
+    let is_needed = |snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool| {
+        judges_nodes && awaits(snapshot, needs) || is_dump && snapshot.daemon_sets.iter().any(|it| needs(snapshot, it))
+    };
+    if is_needed(snapshot, needs_storage) {
+        Box::pin(live.read_storage(snapshot)).await;
+    }
+    if is_needed(snapshot, needs_device_claims) {
+        Box::pin(live.read_device_claims(snapshot)).await;
+    }
+    if matches!(&query.wanted, Wanted::Coverage(scope) if !scope.without_held_pods) {
+        let nodes = nodes_with_held_pods(snapshot);
+        live.read_held_pods(snapshot, &nodes).await;
+    }
+    if query.wanted == Wanted::Change {
+        live.read_quotas(snapshot).await;
+    }
+    if let Wanted::Coverage(CoverageScope { node: Some(node), .. }) = &query.wanted {
+        live.read_peers(snapshot, node).await;
+    }
+    if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
+        let mut namespaces = namespaces_to_read(snapshot);
+        if matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission) {
+            // They may add a node selector to new pods.
+            let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
+            namespaces.extend(all);
+        }
+        live.read_namespaces(snapshot, &namespaces).await;
+    }
 }
 
 /// Returns the error for a namespace that does not exist; `None` if it does, or may exist without being readable.
@@ -386,42 +429,7 @@ impl Session {
             if !nodes.is_empty() {
                 live.read_pods_on(&mut snapshot, &nodes).await?;
             }
-            let refused = refused_namespaces(&snapshot);
-            live.read_limit_ranges(&mut snapshot, refused).await;
-            if needs_device_classes(&snapshot, snapshot.daemon_sets.iter()) {
-                live.read_device_classes(&mut snapshot).await;
-            }
-            let is_dump = query.wanted == Wanted::Everything;
-            let judges_nodes = matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change);
-            let is_needed = |snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool| {
-                judges_nodes && awaits(snapshot, needs)
-                    || is_dump && snapshot.daemon_sets.iter().any(|it| needs(snapshot, it))
-            };
-            if is_needed(&snapshot, needs_storage) {
-                Box::pin(live.read_storage(&mut snapshot)).await;
-            }
-            if is_needed(&snapshot, needs_device_claims) {
-                Box::pin(live.read_device_claims(&mut snapshot)).await;
-            }
-            if matches!(&query.wanted, Wanted::Coverage(scope) if !scope.without_held_pods) {
-                let nodes = nodes_with_held_pods(&snapshot);
-                live.read_held_pods(&mut snapshot, &nodes).await;
-            }
-            if query.wanted == Wanted::Change {
-                live.read_quotas(&mut snapshot).await;
-            }
-            if let Wanted::Coverage(CoverageScope { node: Some(node), .. }) = &query.wanted {
-                live.read_peers(&mut snapshot, node).await;
-            }
-            if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
-                let mut namespaces = namespaces_to_read(&snapshot);
-                if matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission) {
-                    // They may add a node selector to new pods.
-                    let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
-                    namespaces.extend(all);
-                }
-                live.read_namespaces(&mut snapshot, &namespaces).await;
-            }
+            Box::pin(read_what_it_needs(live, &query, &mut snapshot)).await;
             Ok::<_, ClusterError>(snapshot)
         };
         let read = show_progress(work, &self.progress, io).await;

@@ -303,6 +303,11 @@ pub(super) fn not_there(revisions: &Revisions<'_>, address: Address, unknown: No
     CommandError::new(message).hint(existing(revisions))
 }
 
+/// Builds the error for a number that no revision has.
+pub(super) fn no_revision(revisions: &Revisions<'_>, number: i64) -> CommandError {
+    not_there(revisions, Address::Number(number), NoTemplate::NoSuchRevision)
+}
+
 /// Returns the error for revisions that could not be read: one that was not found may exist.
 pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) -> Option<CommandError> {
     let namespace = &revisions.daemon_set.metadata.namespace;

@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use futures::stream::{StreamExt, iter};
 use tokio::time::{Instant, timeout_at};
 
-use super::history::{existing, only_one, revisions_unknown};
+use super::history::{no_revision, only_one, revisions_unknown};
 use super::node_choice::{NodeChoiceArgs, check_selected};
 use super::output::{self, Output, formats};
 use super::parse::parse_names;
@@ -232,8 +232,7 @@ fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>,
     let revisions = only_one(snapshot, "--revision")?;
     match revisions.number(number) {
         Some(revision) => Ok(Some(revision.object.hash().to_owned())),
-        None => Err(revisions_unknown(&revisions, snapshot)
-            .unwrap_or_else(|| CommandError::new(format!("revision {number} not found")).hint(existing(&revisions)))),
+        None => Err(revisions_unknown(&revisions, snapshot).unwrap_or_else(|| no_revision(&revisions, number))),
     }
 }
 

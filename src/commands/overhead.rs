@@ -10,16 +10,16 @@ use super::node_choice::{NodeSelection, check_selected};
 use super::node_edit::EditArgs;
 use super::output::{self, Output, formats};
 use super::parse::{grouping_label, parse_node};
-use super::session::{GlobalArgs, Session, warn};
+use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand, gate};
-use crate::cluster::{CoverageScope, Query, Source, Wanted, manifest};
+use crate::cluster::{CoverageScope, Query, Wanted, manifest};
 use crate::coverage::overhead::{OfNodes, PodRequests, new_node_like, overhead};
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::facts::index::Index;
 use crate::io::Io;
 use crate::model::node::{INSTANCE_TYPE, Node};
-use crate::model::snapshot::{PodsComplete, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::render;
 use crate::report::overhead::OverheadReport;
 
@@ -144,7 +144,7 @@ impl RunCommand for OverheadArgs {
             let place = session.place();
             let text = format!("only the DaemonSets{place} are counted: less may be left of the nodes than is shown");
             warn(vec![text], io)?;
-        } else if let Some(namespace) = only_namespace_of_dump(&session, &snapshot) {
+        } else if let Some(namespace) = &snapshot.only_namespace {
             let text = format!(
                 "the dump has the DaemonSets of namespace {} and may lack those of others: less may be left of the nodes than is shown",
                 sanitize(namespace)
@@ -156,14 +156,6 @@ impl RunCommand for OverheadArgs {
         })?;
         if exit_code { Ok(gate::preview(passes(&report), &report.incomplete)?) } else { Ok(Exit::Success) }
     }
-}
-
-/// Returns the namespace of all DaemonSets of a dump that is not known to have those of the others.
-fn only_namespace_of_dump<'s>(session: &Session, snapshot: &'s Snapshot) -> Option<&'s str> {
-    let may_be_part = matches!(session.source, Source::File(_)) && snapshot.pods_complete != PodsComplete::Everywhere;
-    let mut namespaces = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.as_str());
-    let first = namespaces.next().filter(|_| may_be_part)?;
-    namespaces.all(|namespace| namespace == first).then_some(first)
 }
 
 /// Returns whether every DaemonSet fits on its eligible nodes, and the requested pod on each node.

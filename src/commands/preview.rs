@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::change::only_one;
 use super::coverage::check_label;
 use super::node_choice::{NodeSelection, check_selected};
 use super::output::{self, Output, formats};
@@ -152,6 +153,7 @@ impl RunCommand for PreviewArgs {
             admission: true,
             ..CoverageScope::default()
         };
+        let name = names.first().cloned().unwrap_or_default();
         let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
         let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
         let mut snapshot = session.read_with_pods(query, io, all_nodes).await?;
@@ -177,7 +179,7 @@ impl RunCommand for PreviewArgs {
         let read = match read {
             Some(read) => Some((read, how)),
             None if changes.daemon_set.is_empty() => None,
-            None => Some((edited(&snapshot.daemon_sets, &changes.daemon_set, &texts)?, Some(Apply::Replace))),
+            None => Some((edited(only_one(&snapshot, &name)?, &changes.daemon_set, &texts)?, Some(Apply::Replace))),
         };
         let mut all = Vec::new();
         if let Some((read, how)) = &read {
@@ -277,12 +279,7 @@ fn check(changes: &Changes, of: (&[String], &[String]), chooses_nodes: bool) -> 
 }
 
 /// Returns the named DaemonSet after the edits.
-fn edited(daemon_sets: &[DaemonSet], edits: &[DaemonSetEdit], texts: &[String]) -> Result<Manifests, CommandError> {
-    let [live] = daemon_sets else {
-        let namespaces: Vec<&str> = daemon_sets.iter().map(|one| &*one.metadata.namespace).collect();
-        let error = CommandError::usage("the name is that of several DaemonSets");
-        return Err(error.hint(Fix::new("give the namespace", Command::choice("-n", namespaces))));
-    };
+fn edited(live: &DaemonSet, edits: &[DaemonSetEdit], texts: &[String]) -> Result<Manifests, CommandError> {
     let mut object = live.object.clone();
     for edit in edits {
         edit.apply(&mut object).map_err(|problem| {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
+use super::history::{no_revision, revisions_unknown};
 use super::output::{self, Output, formats};
 use super::parse::{from_environment, grouping_label, parse_names_of_any_flavor, parse_revision_number};
 use super::session::{GlobalArgs, Session};
@@ -21,10 +22,9 @@ use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::node::ZONE;
-use crate::model::snapshot::{Kind, Snapshot, UnknownName};
+use crate::model::snapshot::{Snapshot, UnknownName};
 use crate::render;
 use crate::report::acceptance::Acceptance;
-use crate::report::coverage::RemovedNodes;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport, Verdict};
 use crate::rollout::new_pods::trial_of_current;
 use crate::rollout::recent_changes::add_to_failing;
@@ -96,11 +96,6 @@ impl AcceptArgs {
         };
         Ok(accept.unwrap_or_default())
     }
-}
-
-/// Returns whether a revision has removed most of a DaemonSet's nodes, which is not accepted.
-pub(super) fn has_lost_nodes(rollout: &RolloutStatus) -> bool {
-    RemovedNodes::are_most(&rollout.removed_nodes)
 }
 
 impl RunCommand for StatusArgs {
@@ -256,14 +251,10 @@ pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), Com
     let (Some(daemon_set), None) = (daemon_sets.next(), daemon_sets.next()) else { return Ok(()) };
     let revisions = Revisions::of(daemon_set, snapshot);
     // An unread revision may exist.
-    let is_known = snapshot.gap(Kind::ControllerRevisions, &daemon_set.metadata.namespace).is_none();
-    if !is_known || revisions.number(number).is_some() {
+    if revisions_unknown(&revisions, snapshot).is_some() || revisions.number(number).is_some() {
         return Ok(());
     }
-    let existing: Vec<String> = revisions.all.iter().map(|revision| revision.number().to_string()).collect();
-    let existing = if existing.is_empty() { "none".to_owned() } else { existing.join(", ") };
-    Err(CommandError::new(format!("revision {number} not found; existing revisions: {existing}"))
-        .hint("rolling back to a revision gives it the highest number"))
+    Err(no_revision(&revisions, number).hint("rolling back to a revision gives it the highest number"))
 }
 
 /// Returns the exit code: 0 only if every rollout is complete, and no revision has removed most of the nodes.
@@ -272,10 +263,9 @@ fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, Comma
     if rollouts.is_empty() {
         return Err(session.none_found());
     }
-    let is_incomplete = |rollout: &RolloutStatus| {
-        rollout.verdict != Verdict::Unknown && (!rollout.counts_as_complete() || rollout.is_unverified())
-    };
-    let is_no = |one: &RolloutStatus| is_incomplete(one) || one.is_of_another_template() || has_lost_nodes(one);
+    let is_known =
+        |one: &RolloutStatus| one.verdict != Verdict::Unknown || one.is_of_another_template() || one.has_lost_nodes();
+    let is_no = |one: &RolloutStatus| is_known(one) && !one.is_well();
     if rollouts.iter().any(is_no) {
         return Ok(Exit::No);
     }

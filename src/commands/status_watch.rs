@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{SECOND_LOOK, Session, TRIAL, show_progress};
-use super::status::{Rollouts, check_revision, has_lost_nodes, partial};
+use super::status::{Rollouts, check_revision, partial};
 use super::watch::{Display, ProgressStyle, RejectedCredentials, check_readable, notices, until, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::error::ClusterError;
@@ -30,7 +30,7 @@ use crate::model::snapshot::{DeviceClass, Gap, Kind, PodsComplete, Snapshot};
 use crate::render;
 use crate::render::follow_summary;
 use crate::render::rollout_screen::{self, Moment};
-use crate::render::status_lines::StatusLines;
+use crate::render::status_lines::{StatusLines, failing};
 use crate::report::acceptance::{Accept, Acceptance};
 use crate::report::fix::Fix;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
@@ -320,6 +320,7 @@ pub(super) async fn run(
                         one.counts.clone(),
                         one.faults,
                         one.accepted.clone(),
+                        failing(one),
                     )
                 };
                 let state: Vec<_> = report.daemon_sets.iter().map(state).collect();
@@ -435,7 +436,7 @@ pub(super) async fn run(
 /// Returns how the command ends.
 fn exit(end: End, report: &RolloutStatusReport) -> Result<Exit, Failure> {
     match end {
-        End::Done if report.daemon_sets.iter().any(has_lost_nodes) => Ok(Exit::No),
+        End::Done if report.daemon_sets.iter().any(RolloutStatus::has_lost_nodes) => Ok(Exit::No),
         End::Done => Ok(Exit::Success),
         End::Blocked => Ok(Exit::No),
         End::Unconfirmed => {

@@ -194,6 +194,10 @@ pub(super) fn explain(error: &clap::Error, arguments: &[OsString], program: &str
     Some(clap::Error::raw(error.kind(), format!("{message}\n")))
 }
 
+fn has(command: &Command, flag: &str) -> bool {
+    command.get_arguments().any(|one| one.get_long() == Some(flag))
+}
+
 /// Returns what an extra word may be: kubectl's `set image`, or a node that a flag selects.
 fn extra_word(given: &str, arguments: &[OsString], program: &str) -> Option<String> {
     let name = subcommand(arguments)?;
@@ -205,14 +209,13 @@ fn extra_word(given: &str, arguments: &[OsString], program: &str) -> Option<Stri
             "`{program} set` changes the update strategy; use `kubectl set {kind}`, and before `{program} preview NAME --if` to see \
              what it would do"
         ),
-        ("undo" | "restart" | "retry" | "set" | "pause" | "resume" | "partition", _) => {
-            format!("{name} takes one DaemonSet at a time; repeat the command for each")
-        }
-        _ => {
-            let chooses_node = |command: &Command| command.get_arguments().any(|flag| flag.get_long() == Some("node"));
-            super::command().find_subcommand(&name).filter(|command| chooses_node(command))?;
-            format!("to choose a node, add `--node {}`", quote(given, true))
-        }
+        _ => match super::command().find_subcommand(&name)? {
+            command if has(command, "dry-run") => {
+                format!("{name} takes one DaemonSet at a time; repeat the command for each")
+            }
+            command if has(command, "node") => format!("to choose a node, add `--node {}`", quote(given, true)),
+            _ => return None,
+        },
     })
 }
 
@@ -237,15 +240,14 @@ fn unknown_flag(given: &str, arguments: &[OsString], program: &str) -> String {
     if let Some((_, _, hint)) = FLAGS_OF_OTHERS.iter().find(is_it) {
         return (*hint).to_owned();
     }
-    let reads_manifests = matches!(name.as_deref(), Some("preview" | "partition" | "status" | "overhead"));
-    if matches!(given, "-f" | "--filename") && !reads_manifests {
+    let of = name.as_deref().and_then(|name| root.find_subcommand(name));
+    if matches!(given, "-f" | "--filename") && !of.is_some_and(|it| has(it, "filename")) {
         return format!(
             "a dump is read with `--from FILE`, and `{program} preview -f FILE` shows what a manifest would change"
         );
     }
-    let of = name.as_deref().and_then(|name| root.find_subcommand(name));
     let long = given.trim_start_matches('-');
-    let has = |command: &&Command| {
+    let has_it = |command: &&Command| {
         let is_it = |flag: &Arg| {
             !flag.is_hide_set()
                 && (flag.get_long() == Some(long) || flag.get_short().is_some_and(|it| long == it.to_string()))
@@ -253,7 +255,7 @@ fn unknown_flag(given: &str, arguments: &[OsString], program: &str) -> String {
         !command.is_hide_set() && command.get_arguments().any(is_it)
     };
     let others: Vec<String> =
-        root.get_subcommands().filter(has).map(|it| format!("`{program} {}`", it.get_name())).collect();
+        root.get_subcommands().filter(has_it).map(|it| format!("`{program} {}`", it.get_name())).collect();
     let own = || {
         let flags = of.into_iter().chain([&root]).flat_map(Command::get_arguments);
         let flags = flags.filter(|flag| of.is_none() || !flag.is_hide_set()).filter_map(Arg::get_long);

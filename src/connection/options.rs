@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use jiff::{Span, SpanRelativeTo};
 
+use crate::report::age;
 use crate::report::fix::Command;
 
 /// Flags about the connection, named as kubectl's are, and the environment. An empty flag counts as not given.
@@ -159,12 +159,7 @@ pub(super) fn given(flag: &Option<String>) -> Option<&str> {
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let duration = match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) if text.contains(char::is_whitespace) => None,
-        Err(_) => {
-            let span: Option<Span> = text.parse().ok();
-            let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
-            duration.and_then(|duration| duration.try_into().ok())
-        }
+        Err(_) => age::parse_duration(text).and_then(|duration| duration.try_into().ok()),
     };
     // The longest duration in Go: 292 years.
     let duration = duration.filter(|duration: &Duration| i64::try_from(duration.as_nanos()).is_ok());

@@ -9,7 +9,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::partition::{
     CanaryNode, Gate, PartitionReport, PartitionStage, RolloutStage, SKIP_LABEL, StageState, StagedRollout,
 };
-use crate::report::reason::{Class, ReasonCode};
+use crate::report::reason::ReasonCode;
 
 /// Writes the plan.
 pub(crate) fn plan(report: &PartitionReport, page: &mut Page<'_>) {
@@ -250,7 +250,7 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         page.paragraph(&format!("{place}{code}{}", failure.message), style::plain);
     }
     page.more(outcome.failures.len().saturating_sub(5), "node", "-o json");
-    let failure = outcome.failures.first().filter(|failure| failure.reason.is_none_or(has_log));
+    let failure = outcome.failures.first().filter(|failure| failure.reason.is_none_or(ReasonCode::has_log));
     if let Some((failure, pod)) = failure.and_then(|it| Some((it, it.pod.as_ref()?))) {
         let command = Command::kubectl(&["logs"]).namespace(&report.daemon_set.namespace).name(pod);
         let crashed = matches!(failure.reason, Some(ReasonCode::CrashLooping | ReasonCode::OOMKilled));
@@ -296,32 +296,4 @@ pub(crate) fn progress(report: &PartitionReport) -> String {
     let stages = report.staged.iter().flat_map(|staged| &staged.stages);
     let name = stages.filter(|stage| stage.state == StageState::Now).map(|stage| format!(" {}", stage.stage));
     format!("stage{}: {done}{kept}", name.collect::<String>())
-}
-
-/// Returns whether a container of a pod with this reason has run, so that there is a log.
-fn has_log(reason: ReasonCode) -> bool {
-    use ReasonCode as R;
-    let none = [
-        R::ImagePullFailed,
-        R::ContainerConfigError,
-        R::ContainersStarting,
-        R::SandboxFailed,
-        R::SchedulerSilent,
-        R::NeverFits,
-    ];
-    // Nobody answers for a node that is down.
-    !none.contains(&reason) && !reason.is_node_down() && reason.class() != Class::Room
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_log;
-    use crate::report::reason::ReasonCode as R;
-
-    #[test]
-    fn a_log_is_suggested_only_if_there_is_one() {
-        assert!([R::CrashLooping, R::OOMKilled, R::ReadinessFailing].into_iter().all(has_log));
-        let none = [R::ImagePullFailed, R::ContainerConfigError, R::SchedulerSilent, R::NodeUnreachable, R::NeverFits];
-        assert!(!none.into_iter().any(has_log));
-    }
 }

@@ -13,9 +13,8 @@ use super::{list, partition, recent_changes, removed_nodes, stale_config, style}
 use crate::report::age::format_age;
 use crate::report::clusters::ClusterReports;
 use crate::report::count_and;
-use crate::report::coverage::{ReasonGroup, RemovedNodes};
+use crate::report::coverage::ReasonGroup;
 use crate::report::fix::{Command, Fix};
-use crate::report::history::DaemonSetName;
 use crate::report::list::{Severity, Status};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{
@@ -40,18 +39,12 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
 pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'_>) {
     let reports = Reports::from(reports);
     table(&reports, page);
-    let needs_attention = |rollout: &RolloutStatus| {
-        !rollout.counts_as_complete()
-            || rollout.is_unverified()
-            || rollout.is_of_another_template()
-            || rollout.is_degraded()
-    };
+    let needs_attention = |rollout: &RolloutStatus| !rollout.is_well() || rollout.is_degraded();
     let rows = reports.rows(|report| &report.daemon_sets).into_iter();
     let worst = rows.filter(|(_, one)| needs_attention(one)).min_by_key(|(_, one)| rank(one));
     if let Some((context, worst)) = worst {
-        let RolloutStatus { api_version, namespace, name, .. } = worst.clone();
-        let details = DaemonSetName { api_version, namespace, name }.command("status");
-        page.remark(&reports.fix(context, Fix::new("For details, start with the worst", details)), style::context);
+        let details = Fix::new("For details, start with the worst", worst.daemon_set().command("status"));
+        page.remark(&reports.fix(context, details), style::context);
     }
     reports.incomplete(|report| &report.incomplete, page);
 }
@@ -200,15 +193,11 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
             let others = rollout.accepted.iter().flat_map(|accepted| &accepted.by).map(|one| one.what.to_string());
             let all: Vec<String> = others.chain(["fewer-nodes".to_owned()]).collect();
             let accept = Command::kubectl(&["ds", "status", "--accept", &all.join(",")]);
-            let name =
-                if rollout.api_version == "apps/v1" { rollout.name.clone() } else { format!("ads/{}", rollout.name) };
-            let command = Some(accept.namespace(&rollout.namespace).name(name));
+            let command = Some(accept.namespace(&rollout.namespace).name(rollout.daemon_set().short()));
             page.what_to_do(&Fix { advice: "if fewer nodes are intended".to_owned(), command }, "");
         }
     }
-    let is_well =
-        rollout.counts_as_complete() && !rollout.is_unverified() && !RemovedNodes::are_most(&rollout.removed_nodes);
-    page.paragraph(&headline(rollout, now), if is_well { style::healthy } else { style::summary });
+    page.paragraph(&headline(rollout, now), if rollout.is_well() { style::healthy } else { style::summary });
     rollout.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
     if let Some(accepted) = rollout.accepted.as_ref().filter(|_| !rollout.counts_as_complete()) {
         page.paragraph(&not_accepted(accepted, rollout), style::plain);
@@ -586,10 +575,10 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
 fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
     let problems = some_codes(&rollout.other_problems, usize::MAX);
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
-    (!problems.is_empty()).then(|| match rollout.api_version == "apps/v1" {
-        true => Fix { advice: format!("Other problems, {problems}; to see them"), command: Some(coverage) },
+    (!problems.is_empty()).then(|| match rollout.daemon_set().is_advanced() {
+        false => Fix { advice: format!("Other problems, {problems}; to see them"), command: Some(coverage) },
         // `coverage` does not support Advanced DaemonSets.
-        false => Fix { advice: format!("Other problems: {problems}"), command: None },
+        true => Fix { advice: format!("Other problems: {problems}"), command: None },
     })
 }
 

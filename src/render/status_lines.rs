@@ -10,7 +10,7 @@ use super::removed_nodes::in_short;
 use super::status::headline;
 use super::text::{some_of, time_since};
 use crate::report::age::seconds_between;
-use crate::report::coverage::Counts;
+use crate::report::coverage::{Counts, ReasonGroup};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{BlockedBy, RolloutStatus, RolloutStatusReport, Verdict};
 
@@ -32,6 +32,15 @@ struct Written {
     failing: BTreeSet<(ReasonCode, String)>,
 }
 
+fn causes(rollout: &RolloutStatus) -> impl Iterator<Item = &ReasonGroup> {
+    rollout.problems.iter().filter(|cause| !cause.passing)
+}
+
+/// Returns the nodes that fail, with why: an observer is told of any other.
+pub(crate) fn failing(rollout: &RolloutStatus) -> BTreeSet<(ReasonCode, String)> {
+    causes(rollout).flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect()
+}
+
 impl StatusLines {
     /// Writes a line for each rollout that has changed, and for each reason with which more nodes fail.
     pub(crate) fn update(&mut self, report: &RolloutStatusReport, page: &mut Page<'_>) {
@@ -47,9 +56,7 @@ impl StatusLines {
         let is_done = rollout.counts_as_complete();
         let numbers = [eligible, updated, updated_available, available, outdated];
         let state = (rollout.verdict, rollout.blocked_by, is_done, numbers);
-        let causes = rollout.problems.iter().filter(|cause| !cause.passing);
-        let failing: BTreeSet<(ReasonCode, String)> =
-            causes.clone().flat_map(|cause| cause.nodes.iter().map(|node| (cause.code, node.clone()))).collect();
+        let failing = failing(rollout);
         let shown = self.rollouts.get(&key);
         let began = shown.map_or(now, |shown| shown.began);
         let is_due = shown.is_none_or(|shown| shown.state != state || seconds_between(shown.written, now) >= HEARTBEAT);
@@ -61,7 +68,7 @@ impl StatusLines {
             let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
             writeln!(page, "{time} {}", view.show(&text));
         }
-        for cause in causes {
+        for cause in causes(rollout) {
             let is_new =
                 |node: &&String| shown.is_none_or(|shown| !shown.failing.contains(&(cause.code, (*node).clone())));
             let nodes: Vec<String> = cause.nodes.iter().filter(is_new).cloned().collect();

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo};
+use jiff::SignedDuration;
 use serde_with::SerializeDisplay;
 
+use super::age::parse_duration;
 use super::reason::ReasonCode;
 use super::rollout_status::Fault;
 use crate::model::int_or_percent::IntOrPercent;
@@ -74,9 +75,7 @@ impl FromStr for Acceptance {
             _ => Err("the limit must be a number of nodes or a percentage: node=3, node=10%"),
         };
         let age = |text: &str| {
-            let span: Option<Span> = text.parse().ok().filter(|_| !text.contains(char::is_whitespace));
-            let age = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
-            let age = age.filter(|age| *age >= SignedDuration::ZERO);
+            let age = parse_duration(text).filter(|age| *age >= SignedDuration::ZERO);
             age.map(|age| Limit::Age(age.as_secs())).ok_or("the limit must be an age: on-delete=12h, on-delete=7d")
         };
         let limit = match (what, limit) {

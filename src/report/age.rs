@@ -1,6 +1,6 @@
 //! Ages, as kubectl prints them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 /// Formats a number of seconds as kubectl does: `45s`, `3m12s`, `5h20m`, `4d`.
 ///
@@ -26,6 +26,12 @@ pub fn format_age(seconds: i64) -> String {
         s if s < 8 * YEAR => two(s / YEAR, "y", s / DAY % 365, "d"),
         s => format!("{}y", s / YEAR),
     }
+}
+
+/// Parses a number with its unit, or several: `1.5s`, `2m`, `1h30m` or `2d`.
+pub fn parse_duration(text: &str) -> Option<SignedDuration> {
+    let span: Span = text.parse().ok().filter(|_| !text.contains(char::is_whitespace))?;
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()
 }
 
 /// Returns the seconds from one time to a later one; 0 if it is not later, so that a range cannot tell whether it is.

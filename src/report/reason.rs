@@ -408,6 +408,16 @@ impl ReasonCode {
         self.class() == Class::Surplus || self == ReasonCode::OrphanedTarget
     }
 
+    /// Returns whether a container of the pod has run, or may have, so that there is a log, on a node that answers.
+    pub fn has_log(self) -> bool {
+        use ReasonCode as R;
+        let runs =
+            [R::CrashLooping, R::LivenessFailing, R::OOMKilled, R::InitBlocked, R::ReadinessFailing, R::ReadinessGate];
+        let may_have_run =
+            [R::NotYetAvailable, R::FailedPodBackoff, R::Terminating, R::StuckTerminating, R::Unexplained];
+        runs.contains(&self) || may_have_run.contains(&self)
+    }
+
     /// Returns whether the state of the node is the reason, so that what its pods do follows from it.
     pub fn is_state_of_node(self) -> bool {
         self.class() == Class::Node || self == ReasonCode::NotReadyNotTolerated
@@ -432,4 +442,18 @@ pub struct Reason {
     /// That it passes by itself, because something only takes its time; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub passing: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReasonCode as R;
+
+    #[test]
+    fn there_is_a_log_only_if_a_container_may_have_run() {
+        assert!([R::CrashLooping, R::OOMKilled, R::ReadinessFailing].into_iter().all(R::has_log));
+        let none = [R::ImagePullFailed, R::ContainerConfigError, R::SchedulerSilent, R::NodeUnreachable, R::NeverFits];
+        assert!(!none.into_iter().any(R::has_log));
+        let none = [R::CreatePending, R::WebhookDenied, R::SchedulingGated, R::VolumeUnsatisfiable, R::MountFailed];
+        assert!(!none.into_iter().any(R::has_log));
+    }
 }

@@ -7,6 +7,7 @@ use super::acceptance::Acceptance;
 use super::common_cause::{CommonCause, FeatureValue};
 use super::coverage::{Affected, Counters, Counts, Incomplete, LostPods, ReasonGroup, RemovedNodes};
 use super::fix::Fix;
+use super::history::DaemonSetName;
 use super::incident::Incident;
 use super::list::{Severity, Status};
 use super::node_map::NodeMap;
@@ -312,6 +313,23 @@ impl RolloutStatus {
         }
     }
 
+    /// Returns whether nothing is left to do: it is complete and checked, and is what was asked about, and no revision has removed most
+    /// of its nodes.
+    pub fn is_well(&self) -> bool {
+        self.counts_as_complete() && !self.is_unverified() && !self.is_of_another_template() && !self.has_lost_nodes()
+    }
+
+    /// Returns whether a revision has removed most of its nodes, which is not accepted.
+    pub fn has_lost_nodes(&self) -> bool {
+        RemovedNodes::are_most(&self.removed_nodes)
+    }
+
+    /// Returns the name of the DaemonSet.
+    pub fn daemon_set(&self) -> DaemonSetName {
+        let RolloutStatus { api_version, namespace, name, .. } = self;
+        DaemonSetName { api_version: api_version.clone(), namespace: namespace.clone(), name: name.clone() }
+    }
+
     /// Returns whether its pods are all replaced, but whether they passed the check of its last stage is not known.
     pub fn is_unverified(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.unverified)
@@ -329,7 +347,7 @@ impl RolloutStatus {
         !self.problems.is_empty()
             || !self.other_problems.is_empty()
             || (!self.concerns.is_empty() && !lacks_nodes)
-            || RemovedNodes::are_most(&self.removed_nodes)
+            || self.has_lost_nodes()
     }
 }
 

@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn without_managed_fields_only_what_creation_times_and_numbers_prove_is_told() {
-        let told = |revisions: &[Told<'_>]| said(&all(with_revisions("b", revisions)));
+        let created = json!({"metadata": {"creationTimestamp": at("09:00")}});
+        let told = |revisions: &[Told<'_>]| said(&all(with_revisions("b", revisions).daemon_set(created.clone())));
         // A renumbered revision would have left a gap.
         assert_eq!(told(&[(1, "a", "10:00", None), (2, "b", "10:10", None)]), ["2 10:10 a → b", "1 10:00 "]);
         // The one that had number 1 would be older than number 2.

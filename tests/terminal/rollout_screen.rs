@@ -55,7 +55,7 @@ fn cluster(fates: &[Fate], max_unavailable: &Value) -> Snapshot {
         items.push(json!({
             "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": number, "data": {"spec": {"template": data}},
             "metadata": {"name": format!("agent-{number}"), "namespace": "monitoring", "uid": format!("r{number}"),
-                "creationTimestamp": created, "ownerReferences": owner,
+                "creationTimestamp": created, "ownerReferences": owner, "managedFields": [{"time": created}],
                 "labels": {"app": "agent", "controller-revision-hash": format!("hash{number}")}},
         }));
     }

@@ -187,7 +187,7 @@ mod tests {
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
     use crate::facts::revisions::Revisions;
-    use crate::model::hold::{StageFlags, StagedFlags};
+    use crate::model::hold::{STOPPED, StageFlags, StagedFlags};
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::snapshot::Snapshot;
     use crate::model::stages::Stratum;
@@ -397,6 +397,13 @@ mod tests {
         let index = Index::new(&snapshot);
         let hold = held::hold(&Situation::new(&index, &snapshot.daemon_sets[0])).unwrap();
         assert_eq!(hold.staged.unwrap().seconds_left, Some(480 * 5 / 4 + 60));
+        // Nobody goes on with what has stopped.
+        let stop = json!({"metadata": {"namespace": "default", "name": "stop"}, "reason": STOPPED, "lastTimestamp": at("11:58:00"),
+            "involvedObject": {"kind": "DaemonSet", "namespace": "default", "name": "agent"}});
+        snapshot.events.push(serde_json::from_value(stop).unwrap());
+        let index = Index::new(&snapshot);
+        let hold = held::hold(&Situation::new(&index, &snapshot.daemon_sets[0])).unwrap();
+        assert_eq!((hold.stopped.is_some(), hold.staged.unwrap().seconds_left), (true, None));
     }
 
     /// A client that is started again with the same command must not roll out again what has failed.

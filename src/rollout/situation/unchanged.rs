@@ -24,6 +24,12 @@ impl Situation<'_> {
 }
 
 fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
+    let last = last_change(situation)?;
+    (seconds_between(last, situation.index.snapshot.earlier_now()) > EVENT_TTL).then_some(last)
+}
+
+/// Returns when anything has last changed, if that is known.
+pub(super) fn last_change(situation: &Situation<'_>) -> Option<Timestamp> {
     let daemon_set = situation.daemon_set;
     let min_ready = daemon_set.spec.min_ready_seconds;
     let of_pod = |pod: &Pod| {
@@ -47,15 +53,14 @@ fn unchanged_since(situation: &Situation<'_>) -> Option<Timestamp> {
     if managed.is_empty() && !situation.knows(Kind::Events) {
         return None;
     }
-    let last = [daemon_set.metadata.creation_timestamp.get(), Some(situation.rollout_began_at()?)]
+    [daemon_set.metadata.creation_timestamp.get(), Some(situation.rollout_began_at()?)]
         .into_iter()
         .chain(managed.iter().map(time_of))
         .chain(reasons.map(|reason| situation.last_event(reason)))
         .chain(situation.pods().map(of_pod))
         .chain(nodes.map(of_node))
         .max()
-        .flatten()?;
-    (seconds_between(last, situation.index.snapshot.earlier_now()) > EVENT_TTL).then_some(last)
+        .flatten()
 }
 
 /// Returns what would tell whether the one that should act is running, and was not read.

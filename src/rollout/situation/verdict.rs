@@ -2,8 +2,9 @@
 
 use super::fault::of_node;
 use super::next_step::NextStep;
+use super::unchanged::last_change;
 use super::{RolloutNode, Situation};
-use crate::coverage::{Lack, Origin};
+use crate::coverage::{COLLECTION, Lack, Origin};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
@@ -99,8 +100,13 @@ fn is_finished(situation: &Situation<'_>) -> bool {
     is_long_ago || situation.nodes.iter().all(|node| !node.eligible || node.is_done || is_at_fault(node))
 }
 
-/// Returns whether a pod is about to become available, or a node to stop counting against the budget.
+/// Returns whether a pod is about to become available, or a node to stop counting against the budget or the rolling update.
 fn is_waiting_for_pods(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
+    // Since when its node has not existed is not known, only that the pod garbage collector needs no longer than that.
+    let is_recent = || situation.is_recent(last_change(situation), COLLECTION);
+    if step.node_not_found().is_some() && situation.controller_silent_since().is_none() && is_recent() {
+        return true;
+    }
     let used_by = step.update().map_or(&[][..], |update| &update.used_by);
     // When the pods of deleted nodes are collected, that helps only candidates whose budget no other node uses.
     let exists = |node: &&&str| situation.node(node).is_some_and(|node| node.object.is_some());

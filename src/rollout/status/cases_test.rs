@@ -836,6 +836,10 @@ fn a_rollout_that_is_blocked_says_by_what() {
     assert_eq!(coverage.iter().map(|concern| concern.code).collect::<Vec<_>>(), [ReasonCode::PodSecurityDenied]);
     let refused_surge = status(surge_refused());
     assert!(refused_surge.problems[0].is_told_by(&refused_surge.concerns), "{refused_surge:?}");
+    // An old pod is left of a deleted node, and the last change before that was then.
+    let orphan = |world: World, changed: &str| {
+        world.pod("agent-gone", "gone", old()).event("DaemonSet", "agent", "SuccessfulCreate", "Created", changed)
+    };
     for (world, by) in [
         (missed.pod("agent-new", "a", ready_since("11:59:40")), BlockedBy::MissedSurgePods),
         (silent(with_states(world(), &["new crashing", "old"])), BlockedBy::ControllerDown),
@@ -855,12 +859,15 @@ fn a_rollout_that_is_blocked_says_by_what() {
         ),
         (with_states(world(), &["new crashing", "new", "new", "old"]), BlockedBy::Budget),
         (surging(&["old + new crashing", "old"]), BlockedBy::Budget),
-        (surging(&["old"]).pod("agent-gone", "gone", old()), BlockedBy::NodeNotFound),
+        (orphan(surging(&["old"]), "11:57:59"), BlockedBy::NodeNotFound),
         (with_states(world(), &["new crashing", "new crashing"]), BlockedBy::UnavailablePods),
     ] {
         let status = status(world);
         assert_eq!((status.verdict, status.blocked_by), (Verdict::Blocked, Some(by)));
     }
+    // The pod garbage collector is about to delete it.
+    assert_eq!(status(orphan(surging(&["old"]), "11:58:01")).verdict, Verdict::Progressing);
+    assert_eq!(status(silent(orphan(surging(&["old"]), "11:58:01"))).blocked_by, Some(BlockedBy::ControllerDown));
     // The controller of a paused Advanced DaemonSet updates nothing, and no deleted node is the cause.
     let mut paused = with_states(world(), &["new crashing"]).finish();
     let mut object = paused.daemon_sets.remove(0).object;

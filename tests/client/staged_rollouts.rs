@@ -364,6 +364,51 @@ fn a_rollback_that_somebody_has_stopped_is_not_repeated() {
     assert!(ended.err.contains("is partitioned by another client"), "{}", ended.err);
 }
 
+/// An autoscaler may remove the canary.
+#[test]
+fn a_stage_without_its_nodes_says_so_and_how_to_begin_with_others() {
+    let runs: [(&[&str], &str); 4] = [
+        (&["0", "--stages=canary,100%"], "--stages 'canary,100%' --progress-deadline 4s"),
+        (&["1"], "--update 1"),
+        (&["1", "--nodes=n1"], "--update 1"),
+        (&["1", "--node-selector=kubernetes.io/hostname=n1"], "--update 1"),
+    ];
+    side_by_side(runs, |(arguments, again)| {
+        let cluster = Cluster::new();
+        let (kept, is_removed) = (cluster.clone(), AtomicBool::new(false));
+        let server = Server::start(move |asked| {
+            let mut reply = kept.answer(asked);
+            let is_list = asked.method == "GET" && !asked.target.contains("watch=true");
+            if is_list && (asked.path() == "/api/v1/nodes" || asked.path().ends_with("/pods")) {
+                let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+                let items = list["items"].as_array_mut().unwrap();
+                let is_removed = is_removed.load(Ordering::SeqCst);
+                items
+                    .retain(|item| !is_removed || item["metadata"]["name"] != "n1" && item["spec"]["nodeName"] != "n1");
+                for node in items.iter_mut().filter(|item| item["spec"]["nodeName"].is_null()) {
+                    node["metadata"]["labels"] = json!({"kubernetes.io/hostname": node["metadata"]["name"]});
+                }
+                reply.body = list.to_string().into_bytes();
+            }
+            is_removed.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+            reply
+        });
+        let address = format!("--server=http://{}", server.address);
+        let update = ["partition", "agent", "-n", "team", "--image=agent=agent:2", "--progress-deadline=4s"];
+        let ended = end(kubectl_ds(&[&update, arguments, &[&address]].concat()), None);
+        assert_eq!(ended.code, Some(3), "{} {}", ended.out, ended.err);
+        assert!(ended.out.contains("no node of the stage is left: n1 is no longer eligible"), "{}", ended.out);
+        let (_, command) = ended.out.split_once("to begin with other nodes:").expect(&ended.out);
+        let command = command.trim_start().lines().next().unwrap();
+        assert!(command.contains(again), "{command}");
+        let words = shlex::split(command).unwrap();
+        let words: Vec<&str> = words.iter().skip(2).map(String::as_str).chain(["--dry-run=client"]).collect();
+        let tried = end(kubectl_ds(&words), None);
+        assert_eq!(tried.code, Some(0), "{command}: {}", tried.err);
+        assert!(tried.out.contains("at most 1 node unavailable at a time: n2"), "{command}: {}", tried.out);
+    });
+}
+
 /// What cannot be read is no gate, and that is said.
 #[test]
 fn a_user_who_may_not_read_other_daemon_sets_is_told() {

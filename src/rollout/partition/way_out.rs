@@ -233,9 +233,16 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let mut continued = Continued::of_run(report, request);
     // A node that is gone would be refused; without any, the stage would be one of all nodes.
     let is_left = |node: &String| !report.outcome.gone.contains(node);
-    let is_any_left = request.nodes.is_empty() || request.nodes.iter().any(is_left);
     continued.flags.nodes.retain(is_left);
     let name = &report.daemon_set;
+    let (mut advice, old) = ("to continue", report.outcome.old);
+    let mut is_any_left = request.nodes.is_empty() || request.nodes.iter().any(is_left);
+    if !report.nodes.is_empty() && !report.nodes.iter().any(is_left) && !report.rolls_back {
+        // The same command would find no node, or nothing to update.
+        advice = "to begin with other nodes";
+        let amount = Amount::Update(IntOrPercent::Int(old.min(int(report.nodes.len()))));
+        (continued, is_any_left) = (Continued { amount, ..continued.of_all() }, old > 0);
+    }
     let mut fixes: Vec<Fix> = match report.outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown | PartitionStage::Finished => return Vec::new(),
         // A rollback does not replace pods of other revisions than the one that it leaves.
@@ -246,7 +253,7 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
             continued.of_all().again().map(|again| Fix::new("to finish", again)).into_iter().collect()
         }
         PartitionStage::Begun | PartitionStage::Stopped => {
-            let again = continued.again().filter(|_| is_any_left).map(|again| Fix::new("to continue", again));
+            let again = continued.again().filter(|_| is_any_left).map(|again| Fix::new(advice, again));
             replace_restarted(name, &report.outcome.failures).into_iter().chain(again).collect()
         }
     };
@@ -366,7 +373,11 @@ pub(in crate::rollout) fn continuation(
         false => "to check the gates of the stage again",
     };
     let first_of_all = skip_node(&failures).into_iter().chain(replace_restarted(name, &failures));
-    let again = rest.as_ref().unwrap_or(&continued).again().map(|again| Fix::new(format!("{advice}{set}"), again));
+    let is_gone = !continued.flags.nodes.is_empty() && !continued.flags.nodes.iter().any(is_left);
+    let again = match is_gone {
+        true => finish("no node of the stage is left; to update all others"),
+        false => rest.as_ref().unwrap_or(&continued).again().map(|again| Fix::new(format!("{advice}{set}"), again)),
+    };
     // None of its pods was ever created: to continue would not help.
     let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
     let has_begun = situation.eligible().any(|node| node.updated.is_some());
@@ -375,7 +386,7 @@ pub(in crate::rollout) fn continuation(
     let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
     let (first, last) = if is_refused { (back, None) } else { (None, back) };
     // Whether the command of --verify has passed is not in the cluster.
-    let finish = (!updates && !is_last).then(|| finish("to finish, once they have passed")).flatten();
+    let finish = (!updates && !is_last && !is_gone).then(|| finish("to finish, once they have passed")).flatten();
     first.into_iter().chain(first_of_all).chain(again).chain(finish).chain(last).collect()
 }
 

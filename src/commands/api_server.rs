@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::not_applied::{not_answered, not_processed};
 use crate::cluster::error::{ClusterError, DISRUPTION_BUDGET};
 use crate::cluster::live::Live;
+use crate::connection::error::FailureKind;
 use crate::error::{CommandError, Exit};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
@@ -71,6 +72,9 @@ impl Server for ApiServer<'_> {
             }
             (error, _) if error.is_conflict() => Failed::Conflict(error.into()),
             (error, Step::PatchDaemonSet(_)) if error.is_misfit_of_patch() => Failed::Conflict(error.into()),
+            (ClusterError::Connection(error), _) if error.failure == FailureKind::Lost => {
+                Failed::Lost(ClusterError::from(error).into())
+            }
             (error, _) if error.outcome_unknown() => Failed::OutcomeUnknown(error.into()),
             (error, _) if error.is_transient() => Failed::Busy(error.into()),
             (error, _) => Failed::Refused(error.into()),

@@ -22,6 +22,9 @@ const MAX_CONFLICT_RETRIES: u32 = 20;
 /// How much longer each pause before such a retry is than the previous one.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
 
+/// How often a patch is sent again whose connection broke, and that was not applied: as it is for one version, it cannot be applied twice.
+const MAX_REPEATS: u32 = 2;
+
 /// The pauses before the object is read again after a lost response: the server may still be processing the request.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(300), Duration::from_millis(700)];
 
@@ -100,6 +103,8 @@ pub(crate) enum Failed<E> {
     /// It may have been applied, or may still be: the response was lost, or is not from the API server, and whatever
     /// has responded instead may still forward the request.
     OutcomeUnknown(E),
+    /// The same, because the connection broke: unlike a server that is slow or in trouble, it may be sent the request again at once.
+    Lost(E),
     /// It was not applied.
     Refused(E),
     /// It was not applied: the API server was too busy to process it.
@@ -192,7 +197,7 @@ async fn apply_patch<S: Server>(
     is_dry_run: bool,
 ) -> Application<S::Error> {
     let mut patch = patch.clone();
-    let mut unseen = None;
+    let (mut unseen, mut repeats) = (None, 0);
     // Without them, the API server would apply it to any current object.
     if patch.resource_version.is_empty() || before.metadata.uid.is_empty() {
         let problem = "the DaemonSet was read without a resourceVersion or a uid";
@@ -226,11 +231,20 @@ async fn apply_patch<S: Server>(
             }
             Failed::NotFound => return Application::Refused(StepRefusal::Deleted),
             Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
-            Failed::Refused(error) | Failed::Busy(error) | Failed::OutcomeUnknown(error) if is_dry_run => {
+            Failed::Refused(error) | Failed::Busy(error) | Failed::OutcomeUnknown(error) | Failed::Lost(error)
+                if is_dry_run =>
+            {
                 return Application::Refused(StepRefusal::ByServer(error));
             }
             Failed::Refused(error) | Failed::Busy(error) => return after_refusal(server, &patch, before, error).await,
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
+            Failed::Lost(error) => match after_lost_answer(server, &patch, before, error).await {
+                Application::NotSeen(_) | Application::Refused(StepRefusal::NotApplied(_)) if repeats < MAX_REPEATS => {
+                    repeats += 1;
+                    continue;
+                }
+                found => return found,
+            },
             Failed::Conflict(error) => error,
         };
         let mut read = server.read_daemon_set(before).await;
@@ -244,6 +258,14 @@ async fn apply_patch<S: Server>(
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
             // A proxy may have sent the patch twice, and return the object from before the first one was applied.
             Ok(Some(now)) if now.metadata.is_older_than(&patch.resource_version) => unseen = Some(error),
+            // What was lost may have been applied after all, whatever has become of that since.
+            Ok(Some(now))
+                if repeats > 0
+                    && (now.metadata.generation != before.metadata.generation
+                        || !matches!(compare(before, &patch, &now), Reread::Nothing)) =>
+            {
+                return after_lost_answer(server, &patch, before, error).await;
+            }
             Ok(Some(now)) => match compare(before, &patch, &now) {
                 // A value to remove was removed by somebody else, which does not show as a change.
                 Reread::Nothing if patch.applied_to(&now.object).is_err() => {
@@ -304,7 +326,7 @@ async fn remove_pod<S: Server>(server: &S, step: &Step, pod: &PodRef) -> Applica
             _ => server.unexpected(step, "it says that the pod does not exist"),
         },
         Failed::Blocked(budget) => return Application::Refused(StepRefusal::Blocked(budget)),
-        Failed::OutcomeUnknown(error) => error,
+        Failed::OutcomeUnknown(error) | Failed::Lost(error) => error,
         Failed::Refused(error) => return removed_or(server, pod, |_| StepRefusal::ByServer(error)).await,
         Failed::Busy(error) => return removed_or(server, pod, |_| StepRefusal::NotApplied(error)).await,
         // It has another version, or it is a different pod.
@@ -530,7 +552,16 @@ async fn conclude<S: Server>(
 ) -> Application<S::Error> {
     match found {
         Reread::Change => Application::Applied(now.object),
-        Reread::ChangeWithout(kept) => Application::Kept(kept, now.object),
+        Reread::ChangeWithout(kept) => match concurrent_edit::managers(&before.object, &now.object) {
+            by if by.is_empty() || by.iter().any(|manager| manager == FIELD_MANAGER) => {
+                Application::Kept(kept, now.object)
+            }
+            // Of what only others have written, nothing was dropped.
+            by => {
+                let changes = changes(&before.object, &now.object);
+                Application::Refused(StepRefusal::Changed { by, changes })
+            }
+        },
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have modified what this tool has sent.
         Reread::AnotherChange { is_of_client: false, by, .. }

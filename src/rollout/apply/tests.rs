@@ -374,6 +374,69 @@ fn what_became_of_a_patch_is_told_from_the_object() {
     assert!(matches!(application, Application::Applied(_)) && sent == 2, "{application:?}");
 }
 
+/// It is for one version, so that it cannot be applied twice.
+#[test]
+fn a_patch_whose_connection_broke_is_sent_again_a_few_times() {
+    let broken = || Err(Failed::Lost("lost"));
+    let version =
+        |image: &str, version: &str| object(image, |object| object["metadata"]["resourceVersion"] = version.into());
+    let run = |times: usize, now: Vec<Result<Option<Value>, &'static str>>| {
+        let answers = (0..times).map(|_| broken()).collect();
+        apply_to(&Script { answers: RefCell::new(answers), now: RefCell::new(now), sent: Cell::new(0) }, false)
+    };
+    let same = || Ok(Some(version("agent:2", "7")));
+    for (times, sent) in [(1, 2), (2, 3)] {
+        let (application, is_sent) = run(times, vec![same()]);
+        assert!(matches!(application, Application::Applied(_)) && is_sent == sent, "{times}: {application:?}");
+    }
+    assert_eq!(run(3, vec![same()]), (Application::NotSeen("lost"), 3));
+    // It was applied, or cannot be read.
+    let changed = version("agent:1", "8");
+    assert_eq!(run(1, vec![Ok(Some(changed.clone()))]), (Application::Applied(changed.clone()), 1));
+    assert_eq!(run(1, vec![Err("down")]), (Application::Unknown("lost"), 1));
+    // Only the status has changed since.
+    let (application, sent) = run(1, vec![Ok(Some(version("agent:2", "8")))]);
+    assert!(matches!(application, Application::Applied(_)) && sent == 3, "{sent} {application:?}");
+    // The first one arrives after it was looked for, and may be reverted at once.
+    let reverted = object("agent:2", |object| {
+        merge(&mut object["metadata"], json!({"resourceVersion": "9", "generation": 2}));
+    });
+    for (now, expected) in
+        [(changed.clone(), Application::Applied(changed)), (reverted, Application::Unknown("conflict"))]
+    {
+        let answers = RefCell::new(vec![Err(Failed::Conflict("conflict")), broken()]);
+        let reads = RefCell::new(vec![Ok(Some(now)), same(), same(), same()]);
+        let script = Script { answers, now: reads, sent: Cell::new(0) };
+        assert_eq!(apply_to(&script, false), (expected, 2));
+    }
+}
+
+/// Somebody else has suspended the strategy, and there is no webhook that would have dropped the annotations of this pause.
+#[test]
+fn what_only_others_have_written_was_not_dropped_by_admission() {
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let plan = Plan::pause(&before(), now);
+    for (manager, is_theirs) in [(Some("kubectl-edit"), true), (Some("kubectl-ds"), false), (None, false)] {
+        let suspended = object("agent:2", |object| {
+            merge(&mut object["metadata"], json!({"resourceVersion": "8", "generation": 1}));
+            object["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+            let written = manager.map(|manager| json!({"manager": manager, "operation": "Update"}));
+            object["metadata"]["managedFields"] = written.into_iter().collect();
+        });
+        for failed in [Failed::OutcomeUnknown("lost"), Failed::Refused("no")] {
+            let script = Script::new(Err(failed), vec![Ok(Some(suspended.clone()))]);
+            let application = carried_out(&script, &plan, &before(), false).0;
+            match is_theirs {
+                true => assert!(
+                    matches!(&application, Application::Refused(StepRefusal::Changed { by, .. }) if by == &["kubectl-edit"]),
+                    "{application:?}"
+                ),
+                false => assert!(matches!(application, Application::Kept(Kept::Annotation(_), _)), "{application:?}"),
+            }
+        }
+    }
+}
+
 /// A proxy has sent it twice: the first one was applied, the response is to the second one, and a cache returns the old object.
 #[test]
 fn conflicts_without_another_version_leave_open_whether_the_first_patch_was_applied() {

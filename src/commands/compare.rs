@@ -213,7 +213,7 @@ impl Asked<'_> {
             check_readable(&snapshot, Flavor::Apps)?;
             self.choose(&mut snapshot);
             let mut report = self.compare(&snapshot, false);
-            let mut is_over = watch.is_current() && report.verdict != Comparison::Worse;
+            let mut is_over = watch.staleness().is_none() && report.verdict != Comparison::Worse;
             if is_over || is_late {
                 // A watch that has fallen silent proves nothing.
                 report = in_time(deadline, self.answer(io)).await??;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::api_server::ApiServer;
-use super::not_applied::{applied_or_not, not_dry, who_keeps};
+use super::not_applied::{NotApplied, applied_or_not, not_dry, who_keeps};
 use super::partition_progress::PAUSE;
 use super::session::{Session, show_progress};
 use super::{Failure, interrupted};
@@ -44,7 +44,11 @@ pub(super) async fn held_at(
     let tried = interrupt.unless_requested(try_hold(live, step, before, repeat));
     let tried = show_progress(tried, &session.progress, io).await;
     session.print_warnings(io)?;
-    let tried = tried.ok_or_else(|| interrupted().unchanged())??;
+    let tried = tried.ok_or_else(|| interrupted().unchanged())?;
+    let tried = tried.or_else(|not_applied| {
+        not_applied.show_changes(&name_of(before), &session.view, io.err)?;
+        Err(Failure::from(not_applied.error))
+    })?;
     Ok((begins_at(planned, &tried), template(&tried)))
 }
 
@@ -105,7 +109,7 @@ pub(super) async fn tried(
     }
 }
 
-async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, CommandError> {
+async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> Result<Value, Box<NotApplied>> {
     let server = ApiServer { live, is_dry_run: true };
     let title = name_of(before).title();
     let mut attempts = 0;
@@ -122,20 +126,18 @@ async fn try_hold(live: &Live, step: &Step, before: &DaemonSet, repeat: Fix) -> 
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy keeps it, and the \
                      controller would replace all pods"
                 );
-                Err(CommandError::new(message).unchanged().hint(who_keeps()))
+                Err(Box::new(CommandError::new(message).unchanged().hint(who_keeps()).into()))
             }
             Application::Kept(Kept::Annotation(key), _) => {
                 let message = format!(
                     "the update strategy of {title} cannot be suspended: an admission webhook or a policy drops or changes annotation {key}, \
                      by which the rollout is continued and the strategy is restored"
                 );
-                Err(CommandError::new(message).unchanged().hint(who_keeps()))
+                Err(Box::new(CommandError::new(message).unchanged().hint(who_keeps()).into()))
             }
             // The plan decides what this means.
             Application::Kept(Kept::Template, tried) => Ok(tried),
-            application => {
-                applied_or_not(application, &name_of(before), repeat).map_err(|not_applied| not_applied.error)
-            }
+            application => applied_or_not(application, &name_of(before), repeat),
         };
     }
 }

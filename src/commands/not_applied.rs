@@ -9,6 +9,8 @@ use super::Failure;
 use crate::error::{CommandError, Exit};
 use crate::facts::controller::Controller;
 use crate::model::daemon_set::DaemonSet;
+use crate::render::change::concurrent_edit;
+use crate::render::view::View;
 use crate::report::change::Change;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
@@ -19,6 +21,11 @@ use crate::rollout::apply::{Application, Kept, StepRefusal};
 pub(super) fn who_keeps() -> Fix {
     let resources = "mutatingwebhookconfigurations,mutatingadmissionpolicies";
     Fix::new("to find what does that", Command::kubectl(&["get", resources]))
+}
+
+/// Names field managers.
+pub(super) fn quoted(managers: &[String]) -> String {
+    managers.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and ")
 }
 
 /// Builds the error for a plan that could not be shown: it must not be applied unseen.
@@ -71,6 +78,23 @@ pub(super) struct NotApplied {
     pub(super) error: CommandError,
 }
 
+impl From<CommandError> for NotApplied {
+    /// Nothing was changed.
+    fn from(error: CommandError) -> Self {
+        NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), kept: None, error }
+    }
+}
+
+impl NotApplied {
+    /// Shows what others have changed.
+    pub(super) fn show_changes(&self, name: &DaemonSetName, view: &View, out: &mut dyn io::Write) -> io::Result<()> {
+        match self.changes.as_slice() {
+            [] => Ok(()),
+            changes => view.write(out, |page| concurrent_edit(&name.title(), changes, page)),
+        }
+    }
+}
+
 /// Builds the error for a dry run that was carried out, as far as the answer can be believed.
 pub(super) fn not_dry(name: &DaemonSetName) -> CommandError {
     let title = name.title();
@@ -88,7 +112,7 @@ pub(super) fn applied_or_not(
     repeat: Fix,
 ) -> Result<Value, Box<NotApplied>> {
     let title = name.title();
-    let refused = |error| NotApplied { stage: ChangeStage::Refused, changes: Vec::new(), kept: None, error };
+    let refused = |error: CommandError| NotApplied::from(error);
     let unknown = |error: CommandError, hint: Fix| {
         let exit = if error.exit == Exit::Interrupted { error.exit } else { Exit::OutcomeUnknown };
         NotApplied { stage: ChangeStage::Unknown, ..refused(error.exit(exit).hint(hint)) }
@@ -100,10 +124,7 @@ pub(super) fn applied_or_not(
     let not_applied = match application {
         Application::Applied(object) => return Ok(object),
         Application::Refused(StepRefusal::Changed { by, changes }) => {
-            let by = match by.is_empty() {
-                true => "somebody else".to_owned(),
-                false => by.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and "),
-            };
+            let by = if by.is_empty() { "somebody else".to_owned() } else { quoted(&by) };
             let message = format!("{title} was changed by {by} after it was read; this change was not applied");
             NotApplied { changes, ..refused(CommandError::new(message).hint(repeat.after("review that change"))) }
         }

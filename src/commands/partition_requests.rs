@@ -22,11 +22,11 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::plan::{Plan, PodRef, Step};
-use crate::render;
 use crate::report::fix::Fix;
 use crate::report::partition::{Gate, GateFailure, PartitionStage};
 use crate::report::plan::ChangeStage;
 use crate::rollout::apply::{Application, Kept, StepRefusal, template};
+use crate::rollout::concurrent_edit::is_of_others;
 use crate::rollout::partition::instruction::{Loss, StageCounts, is_late, loss};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::{is_older, unseen};
@@ -60,23 +60,22 @@ impl<'a> Run<'a> {
         let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
         applied_or_not(application, &self.report.daemon_set, self.repeat()).or_else(|not_applied| {
-            let NotApplied { stage, changes, kept, mut error } = *not_applied;
+            if !not_applied.changes.is_empty() {
+                self.progress.clear(io)?;
+                not_applied.show_changes(&self.report.daemon_set, self.view, io.err)?;
+            }
+            let NotApplied { stage, kept, mut error, .. } = *not_applied;
             if let Some((kept @ (Kept::Strategy | Kept::Template | Kept::Annotation(_)), now)) = kept {
                 error = match (kept, self.report.outcome.stage) {
-                    (Kept::Annotation(key), _) => refusal::half_held(error, key, before, &now),
+                    (Kept::Annotation(_), _) => refusal::half_held(error, before, &now),
                     (_, PartitionStage::Planned) => self.not_begun(error, kept, before, &now),
-                    (_, _) => refusal::not_restored(error, step, before, &now),
+                    (_, _) => refusal::not_restored(error, before, &now),
                 };
                 self.is_lost = true;
                 self.report.outcome.stage = PartitionStage::Begun;
             }
             if stage == ChangeStage::Unknown && self.report.outcome.stage == PartitionStage::Planned {
                 self.report.outcome.stage = PartitionStage::Unknown;
-            }
-            if !changes.is_empty() {
-                self.progress.clear(io)?;
-                let title = self.report.daemon_set.title();
-                self.view.write(io.err, |page| render::change::concurrent_edit(&title, &changes, page))?;
             }
             Err(error.into())
         })
@@ -286,9 +285,11 @@ impl<'a> Run<'a> {
                 return Err(failure);
             }
         };
-        if restored.as_ref().is_some_and(|restored| !restored.template().same_meaning(&self.stage.template)) {
+        let changed = restored.as_ref().filter(|restored| !restored.template().same_meaning(&self.stage.template));
+        if let Some(changed) = changed {
             self.is_lost = true;
-            return Err(refusal::template_has_changed(&self.report.daemon_set, &hold).into());
+            let by_others = is_of_others(&live.object, &changed.object);
+            return Err(refusal::template_has_changed(&self.report.daemon_set, &hold, by_others).into());
         }
         let stored = restored.as_ref().map(|restored| restored.spec.update_strategy.clone());
         if let Some(stored) = stored.filter(|stored| *stored != self.report.original_strategy) {

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fleet_gate::Fleet;
-use super::not_applied::not_observed;
+use super::not_applied::{not_observed, quoted};
 use super::partition_progress::{PAUSE, StageProgress};
 use super::partition_requests::{Replaced, older, unanswered};
 use super::session::{Session, tell_long_wait};
@@ -29,14 +29,14 @@ use crate::model::hold::{RUN_ANNOTATION, STOPPED};
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
-use crate::plan::{Plan, PodRef, SpecFields, StrategyType};
+use crate::plan::{FIELD_MANAGER, Plan, PodRef, SpecFields, StrategyType};
 use crate::render;
 use crate::render::progress::ReadProgress;
 use crate::render::view::View;
 use crate::report::fix::Fix;
 use crate::report::partition::{Gate, GateFailure, PartitionOutcome, PartitionReport, PartitionStage};
 use crate::rollout::apply::template;
-use crate::rollout::concurrent_edit::written_at;
+use crate::rollout::concurrent_edit::{is_of_others, managers, written_at};
 use crate::rollout::partition::course::{Course, Happening};
 use crate::rollout::partition::instruction::{
     Finished, Instruction, Look, Loss, StageCounts, Waiting, broken_nodes, down_before, finished, is_late, late, loss,
@@ -202,8 +202,8 @@ impl<'a> Run<'a> {
         error.hints(restore.map(|restore| Fix::new("to let the controller update all nodes", restore))).into()
     }
 
-    /// Builds the error of a DaemonSet that this client no longer holds, after all was read again: another client may have finished
-    /// the rollout meanwhile, so that the strategy was restored.
+    /// Builds the error of a DaemonSet that this client no longer holds, after all was read again: the rollout may have been finished
+    /// meanwhile, so that the strategy was restored.
     pub(super) async fn lost_after_look(&mut self, loss: Loss, watch: &mut Watch<'a>, io: &mut Io<'_>) -> Failure {
         let may_be_finished = matches!(loss, Loss::StrategyPutBack | Loss::AnnotationsRemoved { is_held: false });
         if !may_be_finished || !matches!(self.read_again(watch, io).await, Ok(None)) {
@@ -211,17 +211,24 @@ impl<'a> Run<'a> {
         }
         let snapshot = watch.last_snapshot();
         let index = Index::new(snapshot);
-        let Some(finished) =
-            snapshot.daemon_sets.first().and_then(|it| finished(&Situation::new(&index, it), &self.stage))
+        let Some((found, Finished { updated, desired })) =
+            snapshot.daemon_sets.first().and_then(|it| Some((it, finished(&Situation::new(&index, it), &self.stage)?)))
         else {
             return self.lost(loss);
         };
-        let Finished { updated, desired } = finished;
         self.is_lost = true;
         (self.report.outcome.updated, self.report.outcome.old) = (int(updated), int(desired - updated));
         let revision = self.report.revision.unwrap_or_default();
-        let message = format!("another client has finished the rollout: {updated} of {desired} on revision {revision}");
-        CommandError::new(message).into()
+        let by = managers(&self.written.as_ref().unwrap_or(self.before).object, &found.object);
+        let how = match by.as_slice() {
+            [] => "the rollout was finished without this run".to_owned(),
+            // Whoever else restores the strategy replaces no pods.
+            by if !by.iter().any(|manager| manager == FIELD_MANAGER) => {
+                format!("{} has restored the update strategy, and the controller has finished the rollout", quoted(by))
+            }
+            _ => "another client has finished the rollout".to_owned(),
+        };
+        CommandError::new(format!("{how}: {updated} of {desired} on revision {revision}")).into()
     }
 
     /// Writes what the plan begins with.
@@ -229,9 +236,14 @@ impl<'a> Run<'a> {
         if let Some(step) = self.plan.step.clone() {
             let object = self.apply(&step, self.before, io).await?;
             if let Some(stored) = template(&object) {
-                let planned = std::mem::replace(&mut self.stage.template, stored);
+                let is_same = self.before.flavor() == Flavor::Advanced || self.stage.template.same_meaning(&stored);
+                if !is_same && is_of_others(&self.before.object, &object) {
+                    self.report.outcome.stage = PartitionStage::Begun;
+                    return Err(self.lost(Loss::TemplateChanged));
+                }
+                self.stage.template = stored;
                 // The nodes of the stage were chosen for the planned one.
-                if self.before.flavor() == Flavor::Apps && !planned.same_meaning(&self.stage.template) {
+                if !is_same {
                     self.plan_again(io)?;
                 }
             }
@@ -294,7 +306,7 @@ impl<'a> Run<'a> {
             (Ok(Ok(())), Some(watch)) => return Ok(watch),
             (Ok(Err(failure)), _) => return Err(failure),
             // The controller may have acted, which was not seen.
-            (_, Some(watch)) => watch.failure().cloned().map(CommandError::from),
+            (_, Some(watch)) => watch.staleness().cloned().map(CommandError::from),
             (_, None) => Some(unread.map_or_else(unanswered, CommandError::from)),
         };
         let failed = |error: CommandError| {
@@ -334,10 +346,10 @@ impl<'a> Run<'a> {
             }
             if self.is_late_again(watch, &mut doubt, io).await? {
                 let stale = || CommandError::new(format!("the change was applied, but {}", older().message));
-                let error = match is_older {
-                    true => stale().exit(Exit::NotObserved),
-                    false if self.lacks_what_status_counts(watch.last_snapshot()) => short(),
-                    false => not_observed(Controller::of(self.before), None),
+                let error = match self.short(watch.last_snapshot(), None) {
+                    _ if is_older => stale().exit(Exit::NotObserved),
+                    Some(short) => short,
+                    None => not_observed(Controller::of(self.before), None),
                 };
                 return Err(error.hint(self.repeat()).into());
             }
@@ -349,13 +361,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether lists lack what the status counts, other than pods that the controller may not have replaced yet.
-    fn lacks_what_status_counts(&self, snapshot: &Snapshot) -> bool {
+    /// Returns the error for lists that lack what the status counts, other than pods that the controller may not have replaced yet.
+    fn short(&self, snapshot: &Snapshot, unlisted: Option<String>) -> Option<CommandError> {
         let has_pod = |name: &str| snapshot.pods.iter().any(|pod| pod.spec.node_name == name);
         let nodes = snapshot.nodes.iter().map(|node| node.metadata.name.as_str());
         let mut replaced = nodes.filter(|name| self.stage.replaced_at.contains_key(*name));
         let awaits_pods = !replaced.all(has_pod);
-        short_lists(snapshot).iter().any(|gap| gap.kind != Kind::Pods || !awaits_pods)
+        let is_short = || short_lists(snapshot).iter().any(|gap| gap.kind != Kind::Pods || !awaits_pods);
+        let fewer = || is_short().then(|| "fewer objects were listed than the status counts".to_owned());
+        Some(CommandError::new(unlisted.or_else(fewer)?).exit(Exit::NotObserved))
     }
 
     /// Says what is waited for, shows how far the stage is, and waits until it is time to look again.
@@ -403,6 +417,7 @@ impl<'a> Run<'a> {
         let mut soaks_until = None;
         let mut stale_since = None;
         let mut short_since = None;
+        let (mut unlisted_since, mut is_unlisted) = (None, false);
         let mut is_failing = false;
         let mut excused = SignedDuration::ZERO;
         let mut is_refused_again = false;
@@ -412,7 +427,7 @@ impl<'a> Run<'a> {
             self.check(watch, &mut doubt, io).await?;
             self.unless_interrupted(io, watch.snapshot()).await?;
             // While requests fail, time stands still: nothing becomes available or late that is only out of date.
-            match watch.failure() {
+            match watch.staleness() {
                 Some(_) => is_failing = true,
                 None => {
                     let now = self.clock.now();
@@ -431,19 +446,19 @@ impl<'a> Run<'a> {
                 self.stage.begin(&snapshot);
             }
             self.stage.forget_found(&snapshot);
-            let Look { step, counts } = next_instruction(&snapshot, &self.stage);
+            let Look { step, counts, unlisted } = next_instruction(&snapshot, &self.stage);
             // That it was deleted, or is another one, is what a watch may be wrong about, too.
             let is_gone = |loss: Loss| matches!(loss, Loss::Deleted | Loss::Recreated);
             // It ends for nothing that incomplete lists show, however often they are read.
             if is_read_again
                 && matches!(step, Instruction::Stop(_) | Instruction::Done(_))
-                && self.lacks_what_status_counts(&snapshot)
+                && let Some(short) = self.short(&snapshot, unlisted.clone())
             {
                 if time.duration_since(*short_since.get_or_insert(time)) >= self.stage.gates.progress_deadline {
-                    return Err(self.unread(short()).into());
+                    return Err(self.unread(short).into());
                 }
                 is_read_again = false;
-                self.progress.wait_for(Some(format!("waiting: {}", short().message)), self.view, out)?;
+                self.progress.wait_for(Some(format!("waiting: {}", short.message)), self.view, out)?;
                 self.progress.draw(&self.report, watch, io)?;
                 self.pause(io, READ_AGAIN).await?;
                 continue;
@@ -536,7 +551,17 @@ impl<'a> Run<'a> {
                         let end = *soaks_until.get_or_insert(end);
                         self.stage.last_progress = self.stage.last_progress.max(time.min(end));
                     }
-                    self.wait(waiting.describe(time), watch, looked, io, out).await?;
+                    (unlisted_since, is_unlisted) = match &unlisted {
+                        // A watch may have fallen silent.
+                        Some(_) if looked.duration_since(unlisted_since.unwrap_or(looked)) >= SILENCE => {
+                            self.read_again(watch, io).await?;
+                            (Some(looked), true)
+                        }
+                        Some(_) => (unlisted_since.or(Some(looked)), is_unlisted),
+                        None => (None, false),
+                    };
+                    let unlisted = unlisted.filter(|_| is_unlisted).map(|why| format!("waiting: {why}"));
+                    self.wait(unlisted.or_else(|| waiting.describe(time)), watch, looked, io, out).await?;
                 }
                 Instruction::Verify { node, pod, uid } => {
                     if let Some(failure) = self.verify(&node, &pod, io).await? {
@@ -718,7 +743,7 @@ impl<'a> Run<'a> {
         check_readable(snapshot, self.before.flavor()).map_err(|error| self.unread(error))?;
         self.progress.warn(watch, io)?;
         doubt.rejection.check(watch).map_err(|error| self.unread(error))?;
-        doubt.since = match watch.failure() {
+        doubt.since = match watch.staleness() {
             None => None,
             Some(failure) => {
                 let since = doubt.since.unwrap_or_else(|| self.clock.now());
@@ -789,11 +814,6 @@ impl<'a> Run<'a> {
         }
         Ok(())
     }
-}
-
-/// Builds the error for lists that stay shorter than the status.
-fn short() -> CommandError {
-    CommandError::new("fewer objects were listed than the status counts").exit(Exit::NotObserved)
 }
 
 /// Waits until a watch has nothing new for a moment.

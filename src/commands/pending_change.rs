@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use super::api_server::{ApiServer, REREAD};
 use super::change_args::{ChangeArgs, DryRun};
 use super::hold_trial::{check_end_of_hold, tried};
-use super::not_applied::{NotApplied, applied_or_not, not_observed};
+use super::not_applied::{NotApplied, applied_or_not, not_observed, quoted};
 use super::output::{self, Output};
 use super::session::{Session, show_progress, warn};
 use super::{Failure, interrupted, refusal};
@@ -23,7 +23,7 @@ use crate::error::{CommandError, Exit};
 use crate::facts::controller::Controller;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
+use crate::model::hold::Hold;
 use crate::model::raised_pace::RAISED_PACE_ANNOTATION;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -191,10 +191,12 @@ impl PendingChange<'_> {
         let application = show_progress(application, &self.session.progress, io).await;
         self.session.print_warnings(io)?;
         let name = &self.report.daemon_set;
-        let NotApplied { mut stage, changes, kept, error } = match applied_or_not(application, name, self.repeat()) {
+        let not_applied = match applied_or_not(application, name, self.repeat()) {
             Ok(object) => return Ok(object),
             Err(not_applied) => *not_applied,
         };
+        not_applied.show_changes(name, &self.session.view, io.err)?;
+        let NotApplied { mut stage, changes, kept, error } = not_applied;
         let error = match (kept, self.report.kind) {
             (Some((Kept::All, now)), _) if !is_dry_run => error.hints(self.noted_pace(&now.object)),
             (Some((Kept::Strategy | Kept::Annotation(_), _)), _) if is_dry_run => {
@@ -202,16 +204,12 @@ impl PendingChange<'_> {
                 error.hint("nothing was changed: this was a dry run")
             }
             (Some((Kept::Strategy, _)), PlanKind::PausePlan) => refusal::not_paused(error, self.before.daemon_set),
-            (Some((Kept::Annotation(key), now)), _) => refusal::half_held(error, key, self.before.daemon_set, &now),
+            (Some((Kept::Annotation(_), now)), _) => refusal::half_held(error, self.before.daemon_set, &now),
             (Some((Kept::Strategy, now)), PlanKind::ResumePlan) => {
-                refusal::not_restored(error, step, self.before.daemon_set, &now)
+                refusal::not_restored(error, self.before.daemon_set, &now)
             }
             _ => error,
         };
-        if !changes.is_empty() {
-            let title = name.title();
-            self.session.view.write(io.err, |page| render::change::concurrent_edit(&title, &changes, page))?;
-        }
         self.report.outcome.changed_by_others = changes;
         Err(self.not_applied(stage, error, out))
     }
@@ -383,8 +381,7 @@ impl PendingChange<'_> {
 
     /// Builds the error for a change that was reverted.
     fn put_back(&self, by: &[String]) -> CommandError {
-        let by = by.iter().map(|manager| format!("{manager:?}"));
-        let by = by.reduce(|by, next| format!("{by} and {next}")).unwrap_or_else(|| "something".to_owned());
+        let by = if by.is_empty() { "something".to_owned() } else { quoted(by) };
         if self.report.kind != PlanKind::PausePlan {
             let message = format!(
                 "the API server confirmed the change, but the DaemonSet no longer has it: {by} has overwritten it"
@@ -467,7 +464,7 @@ impl PendingChange<'_> {
                 (_, Some(now)) => {
                     let message = "something has removed the annotations by which `resume` restores the update strategy";
                     let error = CommandError::new(message);
-                    Err(refusal::half_held(error, ORIGINAL_STRATEGY_ANNOTATION, self.before.daemon_set, &now))
+                    Err(refusal::half_held(error, self.before.daemon_set, &now))
                 }
                 (Some((ChangeOutcome { stage: ChangeStage::Applied, .. }, _)), None) => {
                     let message = "the DaemonSet was deleted and created again";

@@ -5,10 +5,10 @@ use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Address, Revisions, name_of};
 use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::hold::{Hold, ORIGINAL_STRATEGY_ANNOTATION};
+use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template_parts::containers;
-use crate::plan::{SpecFields, Step};
+use crate::plan::{Plan, SpecFields};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
@@ -204,21 +204,31 @@ fn nothing_is_outdated(daemon_set: &DaemonSet) -> bool {
     daemon_set.is_observed() && status.updated_number_scheduled >= status.desired_number_scheduled
 }
 
-/// Adds to the error for a hold that lacks an annotation how to restore the update strategy: a repeated command would
+/// Adds to the error for a hold that lacks an annotation what is stored, and how to restore the update strategy: a repeated command would
 /// mistake the suspended one for the original.
-pub(super) fn half_held(error: CommandError, key: &str, before: &DaemonSet, now: &DaemonSet) -> CommandError {
-    let name = name_of(before);
-    let error = error.exit(Exit::OutcomeUnknown);
-    // With any other annotation of the hold, it counts as paused.
-    let is_lost = key == ORIGINAL_STRATEGY_ANNOTATION && Hold::of(now).is_none();
-    let fields = SpecFields::of(before).different_from(SpecFields::of(now));
+pub(super) fn half_held(error: CommandError, before: &DaemonSet, now: &DaemonSet) -> CommandError {
+    let (name, error) = (name_of(before), error.exit(Exit::OutcomeUnknown));
+    // With any annotation of the hold, it counts as paused. Without, `resume` does nothing, nor is what was suspended before recorded.
+    let is_lost = Hold::of(now).is_none();
+    let original = resumed(before).unwrap_or_else(|| before.clone());
+    let fields = SpecFields::of(&original).different_from(SpecFields::of(now));
     if is_lost && fields == SpecFields::default() {
         return error.hint("the update strategy is as it was before this command, and no pod was replaced");
     }
     let restore = if is_lost { set::command(&name, fields) } else { name.command("resume") };
+    let error = error.hint("the update strategy is suspended all the same, and no pod was replaced");
+    if !is_lost || now.template().same_meaning(&before.template()) {
+        return error.hint(Fix::new("to restore it", restore));
+    }
+    let advice = "the new template is stored, which the controller then rolls out to all nodes, without gates; to restore the strategy";
     error
-        .hint("the update strategy is suspended all the same, and no pod was replaced")
-        .hint(Fix::new("to restore it", restore))
+        .hint(Fix::new(advice, restore))
+        .hint(Fix::new("to see the new template", name.command("history").switch("--diff")))
+}
+
+/// Returns a DaemonSet whose hold has ended.
+fn resumed(held: &DaemonSet) -> Option<DaemonSet> {
+    DaemonSet::from_object(Plan::resume(held).applied_to(&held.object).ok()?).ok()
 }
 
 /// Adds to the error for a hold whose template was dropped how to continue.
@@ -259,10 +269,8 @@ pub(super) fn only_partitioned(error: CommandError, before: &DaemonSet, now: &Da
 }
 
 /// Adds to the error for a hold that was to end, but only lost its annotations, how to restore the update strategy.
-pub(super) fn not_restored(error: CommandError, step: &Step, held: &DaemonSet, kept: &DaemonSet) -> CommandError {
-    let Step::PatchDaemonSet(patch) = step else { return error };
-    let resumed = patch.applied_to(&held.object).ok().and_then(|object| DaemonSet::from_object(object).ok());
-    let Some(resumed) = resumed else { return error };
+pub(super) fn not_restored(error: CommandError, held: &DaemonSet, kept: &DaemonSet) -> CommandError {
+    let Some(resumed) = resumed(held) else { return error };
     let fields = SpecFields::of(&resumed).different_from(SpecFields::of(kept));
     // The hold has ended, but the strategy is not restored.
     let error = error.exit(Exit::OutcomeUnknown).hint("the annotations that kept the original strategy were removed");
@@ -339,8 +347,8 @@ pub(super) fn template_would_change(name: &DaemonSetName, hold: &Hold) -> Comman
         .hint(who_keeps())
 }
 
-/// Builds the error for a hold that has ended, but admission has changed the template along with it.
-pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> CommandError {
+/// Builds the error for a hold that has ended, but admission has changed the template along with it, or others have since.
+pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold, by_others: bool) -> CommandError {
     let error = match hold.original_strategy() {
         // The controller replaces no pods.
         UpdateStrategy::OnDelete => {
@@ -350,7 +358,7 @@ pub(super) fn template_has_changed(name: &DaemonSetName, hold: &Hold) -> Command
         }
         _ => lost(name, Loss::AllChanged, None, None),
     };
-    error.hint(who_keeps())
+    error.hints((!by_others).then(who_keeps))
 }
 
 /// Builds the error for a DaemonSet that this client no longer holds; `again` continues its stage, and `back_to` is the

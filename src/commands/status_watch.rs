@@ -221,7 +221,7 @@ pub(super) async fn run(
         let looked = Instant::now();
         in_time(deadline, watch.snapshot()).await?;
         // Stale data neither completes nor blocks a rollout. Failing watches do not make data stale that was just read.
-        let is_current = is_fresh || watch.is_current();
+        let is_current = is_fresh || watch.staleness().is_none();
         rejection.check(&watch)?;
         display.print_warnings(session, io)?;
         let snapshot = in_time(deadline, watch.snapshot()).await?;

@@ -244,7 +244,10 @@ pub(super) async fn until(deadline: Option<Instant>) {
 
 /// Returns why the snapshot may be stale.
 pub(super) fn notices(watch: &Watch<'_>) -> Vec<String> {
-    let failure = watch.failure().map(|error| sanitize(&format!("{error}; what follows may be out of date")));
+    let stale = watch.staleness().map(|error| format!("{error}; what follows may be out of date"));
+    let other =
+        || watch.failures().next().map(|(kind, error)| format!("{} could not be read: {error}", kind.resource()));
+    let failure = stale.or_else(other).map(|failure| sanitize(&failure));
     let unwatched = watch.unwatched().into_iter().map(|(permission, error)| match error.is_forbidden() {
         true => format!("{permission} is forbidden: listing every 5s"),
         false => sanitize(&format!("{permission} fails: listing every 5s; {error}")),

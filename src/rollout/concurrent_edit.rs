@@ -27,6 +27,11 @@ pub(crate) fn managers(before: &Value, after: &Value) -> Vec<String> {
     managers
 }
 
+/// Returns whether anybody else has written an object between two versions of it: what admission changes is written by this program.
+pub(crate) fn is_of_others(before: &Value, after: &Value) -> bool {
+    managers(before, after).iter().any(|manager| manager != FIELD_MANAGER)
+}
+
 /// Returns whether a set of fields contains another one.
 fn has_all(fields: &Value, others: &Value) -> bool {
     let others = others.as_object().into_iter().flatten();

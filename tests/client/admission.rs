@@ -575,6 +575,71 @@ fn a_hold_of_which_only_the_annotations_are_kept_is_told_as_such() {
     assert!(!ended.err.contains("is replacing"), "{}", ended.err);
 }
 
+/// `resume` would find nothing to restore.
+#[test]
+fn a_hold_without_any_annotation_is_left_by_what_is_stored() {
+    let without: Admission = |_, object| {
+        object["metadata"]["annotations"].as_object_mut().unwrap().retain(|key, _| !key.starts_with("kubectl-ds/"));
+    };
+    for (cluster, arguments, is_new) in [
+        (held(), &["undo", "agent"][..], true),
+        (held(), &["partition", "agent", "0"], false),
+        (Cluster::new(), UPDATE, true),
+        (Cluster::new(), &["pause", "agent"], false),
+    ] {
+        let ended = run(&admitting(&cluster, Of::Real, without), arguments);
+        assert!(!matches!(ended.code, Some(0 | 3)), "{arguments:?}: {:?} {}", ended.code, ended.err);
+        assert!(!ended.err.contains("kubectl ds resume"), "{arguments:?}: {}", ended.err);
+        let restore = "kubectl ds set --type RollingUpdate -n team --server";
+        assert!(ended.err.contains(restore), "{arguments:?}: {}", ended.err);
+        assert_eq!(ended.err.contains("the new template is stored"), is_new, "{arguments:?}: {}", ended.err);
+    }
+}
+
+/// Nobody can review what is not shown.
+#[test]
+fn what_somebody_changes_before_a_stage_is_tried_out_is_shown() {
+    let cluster = Cluster::new();
+    let (kept, tried) = (cluster.clone(), AtomicUsize::new(0));
+    let server = Server::start(move |asked| {
+        if asked.method == "PATCH" && tried.fetch_add(1, Ordering::SeqCst) == 0 {
+            kept.edit(|object| object["spec"]["minReadySeconds"] = 7.into());
+        }
+        kept.answer(asked)
+    });
+    let ended = run(&server, UPDATE);
+    assert_eq!((ended.code, sent(&server)), (Some(1), 0), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("review that change"), "{}", ended.err);
+    assert!(
+        ended.err.contains("changes to team/agent since it was read:") && ended.err.contains("minReadySeconds"),
+        "{}",
+        ended.err
+    );
+}
+
+/// It is for one version of the DaemonSet, so that it cannot be applied twice.
+#[test]
+fn a_patch_whose_connection_breaks_is_sent_again() {
+    for (broken, is_applied, code) in [(1, false, 0), (2, false, 0), (3, false, 7), (1, true, 0)] {
+        let cluster = Cluster::new();
+        let (kept, sent) = (cluster.clone(), AtomicUsize::new(0));
+        let server = Server::start(move |asked| {
+            let is_real = asked.method == "PATCH" && !is_dry_run(asked);
+            if !is_real || sent.fetch_add(1, Ordering::SeqCst) >= broken {
+                return kept.answer(asked);
+            }
+            if is_applied {
+                kept.answer(asked);
+            }
+            Reply::hang_up()
+        });
+        let ended = run(&server, UPDATE);
+        assert_eq!(ended.code, Some(code), "{broken} {is_applied}: {} {}", ended.out, ended.err);
+        assert!(!cluster.is_suspended(), "{broken} {is_applied}: {}", ended.err);
+        assert_eq!(image(&live(&cluster)) == "agent:2", code == 0, "{broken} {is_applied}: {}", ended.err);
+    }
+}
+
 /// A proxy may answer with the object as it was, and send the change on later.
 #[test]
 fn a_change_that_may_still_be_on_its_way_is_unknown() {

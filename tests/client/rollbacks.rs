@@ -124,6 +124,48 @@ fn one_request_that_fails_does_not_prevent_a_rollback() {
     });
 }
 
+/// They are often stored apart from everything else, and tell no gate anything.
+#[test]
+fn events_that_cannot_be_read_do_not_prevent_a_rollback() {
+    let cluster = Cluster::new();
+    let (kept, is_deleted) = (cluster.clone(), AtomicBool::new(false));
+    let server = Server::start(move |asked| {
+        is_deleted.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+        match asked.method == "GET" && asked.path().ends_with("/events") && is_deleted.load(Ordering::SeqCst) {
+            true => refusal(500, "InternalError", "etcd-events is gone"),
+            false => kept.answer(asked),
+        }
+    });
+    let ended = run(&server, &[UPDATE, UNDO].concat());
+    assert_eq!((ended.code, cluster.is_suspended()), (Some(3), false), "{} {}", ended.out, ended.err);
+    assert_eq!(image(&live(&cluster)), "agent:1", "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("events could not be read"), "{}", ended.err);
+}
+
+/// Nothing tells how the new pods are, and those that are there are not the ones that fail.
+#[test]
+fn lists_of_pods_that_a_cache_answers_are_named_and_roll_nothing_back() {
+    let cluster = Cluster::new();
+    let (kept, frozen) = (cluster.clone(), Mutex::new(None::<Reply>));
+    let server = Server::start(move |asked| {
+        if asked.method == "DELETE" {
+            kept.edit(|object| object["status"]["updatedNumberScheduled"] = 1.into());
+        }
+        match asked.method == "GET" && asked.path().ends_with("/pods") && !asked.target.contains("watch=true") {
+            true => frozen.lock().unwrap().get_or_insert_with(|| kept.answer(asked)).clone(),
+            false => kept.answer(asked),
+        }
+    });
+    let update = ["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=13s", "--on-failure=undo"];
+    let ended = run(&server, &update);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(6), &json!("agent:2")), "{} {}", ended.out, ended.err);
+    let said = "the DaemonSet's status says updatedNumberScheduled 1, but the list of pods has 0: it is out of date";
+    assert!(ended.out.contains(&format!("waiting: {said}")) && ended.err.contains(said), "{} {}", ended.out, ended.err);
+    assert!(!ended.out.contains("no pod is available") && cluster.is_suspended(), "{} {}", ended.out, ended.err);
+    let deletions = server.asked().iter().filter(|asked| asked.method == "DELETE").count();
+    assert_eq!(deletions, 1, "{}", ended.out);
+}
+
 /// Requests that fail for as long as progress may take say nothing about the new pods, which may be available by then.
 #[test]
 fn a_gate_that_could_not_be_confirmed_rolls_nothing_back() {
@@ -446,24 +488,33 @@ fn a_gate_that_fails_rolls_nothing_back_to_a_revision_whose_pods_are_refused() {
     assert_eq!((image(&live(&cluster)), cluster.is_suspended()), (&json!("agent:2"), true));
 }
 
-/// The strategy that another client has restored at the end replaces nothing.
+/// The strategy that was restored at the end replaces nothing.
 #[test]
-fn a_rollout_that_another_client_has_finished_is_not_said_to_go_on() {
-    let (cluster, folder) = (Cluster::new(), tempfile::tempdir().unwrap());
-    let server = admitting(&cluster, Of::All, |_, _| {});
-    let is_verifying = folder.path().join("verifying");
-    let verify = format!("--verify=touch '{}'; sleep 3", is_verifying.display());
-    let ended = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_verifying.exists() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            cluster.finish();
+fn a_rollout_that_was_finished_without_its_client_is_not_said_to_go_on() {
+    let runs = [
+        (None, "the rollout was finished without this run"),
+        (Some("kubectl-ds"), "another client has finished the rollout"),
+        (Some("flux"), "\"flux\" has restored the update strategy, and the controller has finished the rollout"),
+    ];
+    side_by_side(runs, |(manager, how)| {
+        let (cluster, folder) = (Cluster::new(), tempfile::tempdir().unwrap());
+        let server = admitting(&cluster, Of::All, |_, _| {});
+        let is_verifying = folder.path().join("verifying");
+        let verify = format!("--verify=touch '{}'; sleep 3", is_verifying.display());
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_verifying.exists() {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                let written = manager.map(|manager| json!({"manager": manager, "operation": "Update"}));
+                cluster.edit(|object| object["metadata"]["managedFields"] = written.into_iter().collect());
+                cluster.finish();
+            });
+            run(&server, &["partition", "agent", "50%", "--image=agent=agent:2", &verify])
         });
-        run(&server, &["partition", "agent", "50%", "--image=agent=agent:2", &verify])
+        assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains(&format!("{how}: 2 of 2 on revision 2")), "{}", ended.err);
+        assert!(ended.out.contains("2 nodes on revision 2, 0 on other revisions"), "{}", ended.out);
+        assert!(!ended.err.contains("pause") && !ended.err.contains("replacing"), "{}", ended.err);
     });
-    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
-    assert!(ended.err.contains("another client has finished the rollout: 2 of 2 on revision 2"), "{}", ended.err);
-    assert!(ended.out.contains("2 nodes on revision 2, 0 on other revisions"), "{}", ended.out);
-    assert!(!ended.err.contains("pause") && !ended.err.contains("replacing"), "{}", ended.err);
 }

@@ -279,10 +279,13 @@ fn needs_node_agents(snapshot: &Snapshot) -> bool {
 /// Returns the cause of the gap if the server responded without the lease: answers do not depend on it.
 pub(super) fn unreadable_lease(error: &ClusterError) -> Option<GapCause> {
     let (namespace, name) = CONTROLLER_MANAGER;
-    let is_answer =
-        matches!(error, ClusterError::Api { .. } | ClusterError::NotFromApi { .. } | ClusterError::Answer { .. });
     let object = format!("Lease {namespace}/{name}");
-    is_answer.then(|| GapCause::Unreadable { object, problem: error.to_string() })
+    is_answer(error).then(|| GapCause::Unreadable { object, problem: error.to_string() })
+}
+
+/// Returns whether the server responded.
+pub(super) fn is_answer(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Api { .. } | ClusterError::NotFromApi { .. } | ClusterError::Answer { .. })
 }
 
 impl Live {

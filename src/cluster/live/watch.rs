@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 use super::follow::{ListChange, follow};
 use super::list::{List, permission};
 use super::prune::{DaemonSetMatcher, ForeignPods};
-use super::read::{CONTROLLER_MANAGER, by_name, missing_nodes, unreadable_lease};
+use super::read::{CONTROLLER_MANAGER, by_name, is_answer, missing_nodes, unreadable_lease};
 use super::reader::{Reader, add_gap};
 use super::writes::{keep_written, written_list};
 use super::{Live, advanced};
@@ -170,7 +170,7 @@ impl<'a> Watch<'a> {
     /// essential lists fail, its time stands still: stale data must not make anything available or overdue.
     pub async fn snapshot(&mut self) -> &Snapshot {
         self.catch_up().await;
-        if self.is_current() {
+        if self.staleness().is_none() {
             self.snapshot.now = self.live.now().max(self.snapshot.now);
             self.snapshot.clock_difference = self.live.observed().clock_difference();
         }
@@ -192,12 +192,14 @@ impl<'a> Watch<'a> {
         self.failures().next().map(|(_, failure)| failure)
     }
 
-    /// Returns whether everything that decides verdicts is up to date: events and leases only explain them.
-    pub fn is_current(&self) -> bool {
-        self.failures().all(|(kind, _)| matches!(kind, Kind::Events | Kind::Leases))
+    /// Returns why what decides verdicts may be stale: events and leases only explain them.
+    pub fn staleness(&self) -> Option<&ClusterError> {
+        let mut failures = self.failures().filter(|(kind, _)| !matches!(kind, Kind::Events | Kind::Leases));
+        failures.next().map(|(_, failure)| failure)
     }
 
-    fn failures(&self) -> impl Iterator<Item = (Kind, &ClusterError)> {
+    /// Returns which requests failed, and are being retried.
+    pub fn failures(&self) -> impl Iterator<Item = (Kind, &ClusterError)> {
         let of_nodes = self.nodes.failure.as_ref().map(|(error, _)| (Kind::Nodes, error));
         let failures = self.followed.iter();
         failures.filter_map(|((_, kind), followed)| Some((*kind, followed.failure.as_ref()?))).chain(of_nodes)
@@ -367,13 +369,19 @@ impl<'a> Watch<'a> {
             Outcome::Resumed => self.has_changed |= followed.unwatched.take().is_some(),
             Outcome::Failed(error) => {
                 let is_unknown = !followed.is_listed || snapshot.gaps.iter().any(|gap| gap.kind == kind);
-                match unreadable_lease(&error).filter(|_| kind == Kind::Leases && is_unknown) {
-                    Some(cause) => {
-                        followed.is_listed = true;
-                        let gap = Gap { kind, namespace: followed.namespace.clone(), cause };
-                        self.has_changed |= add_gap(snapshot, gap);
+                let cause = match kind {
+                    Kind::Leases if is_unknown => unreadable_lease(&error),
+                    // They may be stored apart from everything else.
+                    Kind::Events if !followed.is_listed && is_answer(&error) => {
+                        Some(GapCause::Failed(error.to_string()))
                     }
-                    None => followed.failure = Some(error),
+                    _ => None,
+                };
+                followed.failure = Some(error).filter(|_| cause.is_none() || kind == Kind::Events);
+                if let Some(cause) = cause {
+                    followed.is_listed = true;
+                    let gap = Gap { kind, namespace: followed.namespace.clone(), cause };
+                    self.has_changed |= add_gap(snapshot, gap);
                 }
             }
         }

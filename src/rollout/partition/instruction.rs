@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::unseen::unlisted;
 use super::{Stage, StageGates, allowed, is_skipped, kept, outage};
 use crate::coverage::options::{Detail, Options};
 use crate::coverage::walk::daemon_set_coverage;
@@ -124,6 +125,8 @@ pub(crate) enum Loss {
 pub(crate) struct Look {
     pub(crate) step: Instruction,
     pub(crate) counts: StageCounts,
+    /// How the status shows that the list of pods is out of date.
+    pub(crate) unlisted: Option<String>,
 }
 
 /// How far a stage is.
@@ -155,7 +158,7 @@ pub(crate) struct StageCounts {
 
 /// Decides what to do next in a stage, at the time of the snapshot.
 pub(crate) fn next_instruction(snapshot: &Snapshot, stage: &Stage) -> Look {
-    let lost = |loss| Look { step: Instruction::Lost(loss), counts: StageCounts::default() };
+    let lost = |loss| Look { step: Instruction::Lost(loss), counts: StageCounts::default(), unlisted: None };
     let Some(daemon_set) = snapshot.daemon_sets.first() else { return lost(Loss::Deleted) };
     if let Some(loss) = loss(daemon_set, stage) {
         return lost(loss);
@@ -173,7 +176,7 @@ pub(crate) fn next_instruction(snapshot: &Snapshot, stage: &Stage) -> Look {
         Some(_) if situation.is_known => view.next(),
         _ => Instruction::Lost(Loss::Unknown),
     };
-    Look { step, counts: view.counts() }
+    Look { step, counts: view.counts(), unlisted: unlisted(&situation) }
 }
 
 /// Returns the nodes of gates that do not hold on which all other pods failed before the rollout, too; the snapshot has all their pods.
@@ -253,7 +256,7 @@ pub(crate) fn loss(daemon_set: &DaemonSet, stage: &Stage) -> Option<Loss> {
     }
 }
 
-/// How far another client has come that has finished the rollout of a stage.
+/// How far a rollout is that was finished without the client of a stage.
 pub(crate) struct Finished {
     /// How many eligible nodes have a pod of the template.
     pub(crate) updated: usize,

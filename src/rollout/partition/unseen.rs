@@ -1,7 +1,11 @@
 //! Whether what a run has seen is what the API server answers right before a pod is replaced.
 
+use std::collections::BTreeSet;
+
 use super::instruction::StageCounts;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::int_or_percent::int;
+use crate::rollout::situation::Situation;
 
 /// Returns whether a DaemonSet is older than one that was seen. One whose version cannot be compared never is.
 pub(crate) fn is_older(live: &DaemonSet, seen: Option<&DaemonSet>) -> bool {
@@ -22,6 +26,18 @@ pub(crate) fn unseen(live: &DaemonSet, seen: Option<&DaemonSet>, counts: &StageC
             "the DaemonSet's status says desiredNumberScheduled {desired} and numberReady {ready}, but {found} of {eligible} \
              nodes have a ready pod"
         ),
+    })
+}
+
+/// Says that the controller counts more updated nodes than a list has: a cache on the way may answer with the pods of long ago.
+pub(super) fn unlisted(situation: &Situation<'_>) -> Option<String> {
+    let daemon_set = Some(situation.daemon_set).filter(|it| it.is_observed())?;
+    let updated = situation.index.pods_of(daemon_set).filter(|(_, pod)| situation.is_updated(pod) != Some(false));
+    let found = int(updated.map(|(node, _)| node).collect::<BTreeSet<_>>().len());
+    let counted = daemon_set.status.updated_number_scheduled;
+    // The status of a controller that is down is old.
+    (counted > found && situation.controller_silent_since().is_none()).then(|| {
+        format!("the DaemonSet's status says updatedNumberScheduled {counted}, but the list of pods has {found}: it is out of date")
     })
 }
 

@@ -617,7 +617,7 @@ fn a_stage_is_not_complete_without_its_nodes() {
                 snapshot.nodes.retain(|node| !is_deleted || !gone.contains(&&*node.metadata.name));
                 next_instruction(&snapshot, &client.stage)
             };
-            let Look { mut step, counts } = look(&model, &client);
+            let Look { mut step, counts, .. } = look(&model, &client);
             assert_eq!(counts.gone, gone, "{chosen:?} {gone:?}");
             for _ in 0..30 {
                 if let Instruction::Replace { node, .. } = &step {

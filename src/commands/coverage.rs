@@ -155,7 +155,8 @@ impl CoverageQuestion {
         let Options { node, by, map, node_selector, .. } = options;
         let is_data = output.is_some_and(Output::is_data);
         let (node_selector, only) = (node_selector.clone(), node.clone());
-        let scope = CoverageScope { node: only, node_selector, ..CoverageScope::default() };
+        let config = names.len() == 1 && only.is_none();
+        let scope = CoverageScope { node: only, node_selector, config, ..CoverageScope::default() };
         let query = Query { names: names.clone(), wanted: Wanted::Coverage(scope), ..Query::default() };
         let needs_all_pods_on = |snapshot: &Snapshot| match node {
             Some(node) => BTreeSet::from([node.clone()]),

@@ -193,6 +193,17 @@ fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, fail
     Fix::new(advice, name_of(daemon_set).command("restart"))
 }
 
+/// Returns the objects that the template uses, with when each was changed last, as far as that is known.
+pub fn last_changes(facts: &Facts<'_>) -> Vec<(ConfigUse, Timestamp)> {
+    let of_live = uses(&facts.revisions.live).into_iter();
+    let changed = of_live.filter_map(|used| {
+        let found = find(facts.index.snapshot, &used, &facts.daemon_set.metadata.namespace)?;
+        let at = found.changed_at.or(found.metadata.creation_timestamp.get())?;
+        Some((used, at))
+    });
+    changed.collect()
+}
+
 fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option<&'a ConfigObject> {
     let objects = if used.kind == Kind::Secrets { &snapshot.secrets } else { &snapshot.config_maps };
     let is_it =
@@ -202,7 +213,7 @@ fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option
 
 /// Returns when a container of a pod started; when the pod was created if its status does not say, or has an earlier
 /// time because the kubelet's clock is behind. A container that has not started yet will use the current data.
-fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
+pub fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
     match pod.container_statuses().find(|status| status.name == container).map(|status| &status.state) {
         Some(ContainerState { running: Some(running), .. }) => running.started_at.get(),
         Some(ContainerState { terminated: Some(terminated), .. }) => terminated.started_at.get(),

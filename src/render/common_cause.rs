@@ -1,12 +1,15 @@
 //! What failing nodes have in common, and what to do about it.
 
+use jiff::Timestamp;
+
 use super::page::Page;
 use super::style;
-use super::text::count;
+use super::text::{count, time_since};
 use crate::report::all as every;
 use crate::report::common_cause::{CommonCause, Feature, FeatureValue, Split};
 use crate::report::coverage::DaemonSetCoverage;
-use crate::report::rollout_status::{Suspect, SuspectKind};
+use crate::report::rollout_status::{Suspect, SuspectConfiguration, SuspectKind};
+use crate::report::stale_config::ConfigName;
 
 /// Returns the likely cause, and how it splits the nodes.
 pub fn sentence(cause: &CommonCause) -> String {
@@ -34,22 +37,53 @@ pub fn sentence(cause: &CommonCause) -> String {
 }
 
 /// Returns what is likely to blame: what the failing nodes have in common, or else what follows from the numbers of their pods.
-pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>) -> Vec<String> {
+pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>, now: Timestamp) -> Vec<String> {
     let is_told = |what: SuspectKind| match what {
         SuspectKind::Revision => causes.iter().any(|cause| cause.revision.as_ref().is_some_and(|it| it.current)),
         SuspectKind::Nodes => causes.iter().any(|cause| cause.revision.is_none()),
-        SuspectKind::EveryRevision | SuspectKind::Surroundings => false,
+        SuspectKind::EveryRevision | SuspectKind::Surroundings | SuspectKind::Configuration => false,
     };
     let suspicion = suspect.filter(|suspect| !is_told(suspect.what)).and_then(suspicion);
-    causes.iter().map(|cause| format!("Likely cause: {}", sentence(cause))).chain(suspicion).collect()
+    let causes = causes.iter().map(|cause| format!("Likely cause: {}", sentence(cause)));
+    let configuration = suspect.and_then(|suspect| configuration(suspect, now));
+    causes.chain(suspicion).chain(configuration).collect()
+}
+
+/// Returns which change of a ConfigMap or Secret fits what fails.
+fn configuration(suspect: &Suspect, now: Timestamp) -> Option<String> {
+    let SuspectConfiguration { object: ConfigName { kind, name }, changed_at, .. } = suspect.configuration.as_ref()?;
+    let age = time_since(*changed_at, now);
+    Some(match suspect.what {
+        SuspectKind::Configuration => {
+            let pods = match suspect.failing {
+                1 => "the pod that has started since then fails".to_owned(),
+                failing => format!("{} that have started since then fail", every(failing, "pod")),
+            };
+            let alike = suspect.on.as_ref().map_or_else(String::new, |on| {
+                format!(
+                    " So do {} alone that have {}.",
+                    if suspect.failing == 1 { "the node" } else { "the nodes" },
+                    named(on)
+                )
+            });
+            let others = if suspect.failing == 1 { "may fail" } else { "fail" };
+            format!(
+                "{kind} {name} was last written {age} ago: {pods}, and those that work started before.{alike} Pods that restart {others}, too."
+            )
+        }
+        _ => format!(
+            "{kind} {name} may be to blame as well: it was last written {age} ago, before these pods started and after those that work."
+        ),
+    })
 }
 
 /// Writes what is likely to blame, and what to do.
-pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
+pub(super) fn causes(daemon_set: &DaemonSetCoverage, now: Timestamp, page: &mut Page<'_>) {
     // Nodes at fault are listed below.
     let suspect = daemon_set.suspect.as_ref();
-    let suspect = suspect.filter(|suspect| suspect.what != SuspectKind::Nodes || suspect.on.is_some());
-    let texts = blame(&daemon_set.common_causes, suspect);
+    let is_listed = |it: &&Suspect| it.what == SuspectKind::Nodes && it.on.is_none() && !it.works_since_before;
+    let suspect = suspect.filter(|suspect| !is_listed(suspect));
+    let texts = blame(&daemon_set.common_causes, suspect, now);
     for (index, text) in texts.iter().enumerate() {
         page.paragraph(text, style::summary);
         let Some(cause) = daemon_set.common_causes.get(index) else { continue };
@@ -59,7 +93,8 @@ pub(super) fn causes(daemon_set: &DaemonSetCoverage, page: &mut Page<'_>) {
         }
         cause.fixes.iter().for_each(|fix| page.what_to_do(fix, "  "));
     }
-    daemon_set.rollback.iter().for_each(|fix| page.what_to_do(fix, "  "));
+    let of_configuration = suspect.and_then(|suspect| suspect.configuration.as_ref()).map(|it| &it.fix);
+    of_configuration.into_iter().chain(&daemon_set.rollback).for_each(|fix| page.what_to_do(fix, "  "));
 }
 
 /// Returns what is likely to blame, with the supporting numbers.
@@ -142,6 +177,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 if suspect.failing == 1 { "node".to_owned() } else { count(suspect.failing, "node") }
             ),
         },
+        SuspectKind::Configuration => return None,
         SuspectKind::EveryRevision => format!(
             "Revision {number} is not likely to blame: pods of an older revision fail for the same reason on {}, or did so before its rollout.",
             count(suspect.old_failing, "node")

@@ -160,7 +160,7 @@ fn daemon_set_groups(
     }
     sentence(daemon_set, style::summary, page);
     daemon_set.lost_pods.iter().for_each(|lost| removed_nodes::write_lost(lost, now, page));
-    common_cause::causes(daemon_set, page);
+    common_cause::causes(daemon_set, now, page);
     for concern in &daemon_set.concerns {
         page.advice(&format!("{}: {}", concern.code, concern.message), Some(&concern.fix), "");
     }

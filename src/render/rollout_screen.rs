@@ -110,7 +110,7 @@ fn one_rollout(rollout: &RolloutStatus, moment: &Moment<'_>, view: &View, rows: 
     let for_causes = if is_stuck { causes.len() } else { (room.rows / 2).max(2) };
     let causes = room.take(causes.into_iter().take(for_causes).collect(), 1);
     let mut remarks: Vec<String> = Vec::new();
-    remarks.extend(blame(&rollout.common_causes, rollout.suspect.as_ref()));
+    remarks.extend(blame(&rollout.common_causes, rollout.suspect.as_ref(), now));
     remarks.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     let remarks: Vec<Vec<String>> = remarks.iter().map(|text| wrap(&view.show(text), view.width)).collect();
     let least = remarks.first().map_or(0, Vec::len);

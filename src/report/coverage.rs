@@ -51,8 +51,10 @@ impl super::Report for CoverageReport {
                 not_eligible,
                 common_causes,
                 rollback,
+                suspect,
                 ..
             } = daemon_set;
+            suspect.iter_mut().for_each(|suspect| suspect.suggestions(&mut *visit));
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             let reasons = concerns.iter_mut().chain(nodes.iter_mut().flat_map(|node| &mut node.reasons));

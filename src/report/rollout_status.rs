@@ -14,7 +14,7 @@ use super::node_map::NodeMap;
 use super::partition::RolloutStage;
 use super::reason::{Reason, named_values};
 use super::recent_changes::ClusterChange;
-use super::stale_config::StaleConfig;
+use super::stale_config::{ConfigName, StaleConfig};
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::IntOrPercent;
 
@@ -38,10 +38,20 @@ impl super::Report for RolloutStatusReport {
 
     fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
         self.incidents.iter_mut().for_each(|incident| visit(&mut incident.fix));
-        for RolloutStatus { removed_nodes, lost_pods, problems, restarting, concerns, way_out, stale_config, .. } in
-            &mut self.daemon_sets
+        for RolloutStatus {
+            removed_nodes,
+            lost_pods,
+            problems,
+            restarting,
+            concerns,
+            way_out,
+            stale_config,
+            suspect,
+            ..
+        } in &mut self.daemon_sets
         {
             stale_config.iter_mut().filter_map(|stale| stale.fix.as_mut()).for_each(&mut *visit);
+            suspect.iter_mut().for_each(|suspect| suspect.suggestions(&mut *visit));
             removed_nodes.iter_mut().for_each(|removed| visit(&mut removed.fix));
             lost_pods.iter_mut().for_each(|lost| visit(&mut lost.fix));
             problems.iter_mut().chain(restarting).for_each(|problem| visit(&mut problem.fix));
@@ -495,6 +505,27 @@ pub struct Suspect {
     pub on: Option<FeatureValue>,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,
+    /// What was changed before the failing pods started, or began to fail, and after all pods that work did.
+    pub configuration: Option<SuspectConfiguration>,
+}
+
+impl Suspect {
+    /// Passes how to look at it to a visitor of suggestions.
+    pub(super) fn suggestions(&mut self, visit: &mut dyn FnMut(&mut Fix)) {
+        self.configuration.iter_mut().for_each(|it| visit(&mut it.fix));
+    }
+}
+
+/// A ConfigMap or Secret that may be to blame.
+#[apply(answer!)]
+pub struct SuspectConfiguration {
+    /// Which one.
+    #[serde(flatten)]
+    pub object: ConfigName,
+    /// When whoever owns its data has last set a field; that may have been a label.
+    pub changed_at: Timestamp,
+    /// How to look at it.
+    pub fix: Fix,
 }
 
 /// A resource of which one revision requests more than another.
@@ -518,6 +549,8 @@ pub enum SuspectKind {
     Nodes,
     /// Neither alone: pods of an older revision fail for the same reasons.
     EveryRevision,
+    /// A ConfigMap or Secret: every pod that has started since it was changed fails, also of a revision that works, or that changes nothing.
+    Configuration,
     /// What pods meet when they start, such as a ConfigMap or what an image's tag leads to: the revision only restarts pods.
     Surroundings,
 }

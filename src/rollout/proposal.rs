@@ -215,9 +215,15 @@ fn not_by_revision(before: &Situation<'_>, to: &Revision<'_>) -> Option<Warning>
     let suspect = suspect(before);
     let message = match &suspect {
         Some(Suspect { what: SuspectKind::Nodes, failing, available, .. }) if *available > 0 => format!(
-            "the present revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
+            "the current revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
             available + failing,
             if *failing == 1 { "the other one".to_owned() } else { format!("the other {failing}") }
+        ),
+        Some(Suspect { configuration: Some(it), what: SuspectKind::Configuration, failing, .. }) => format!(
+            "every pod that has started since {} {} was changed fails, on {}: another revision is not likely to fix that",
+            it.object.kind,
+            it.object.name,
+            count(*failing, "node")
         ),
         _ => match failing_by_node(before, suspect.as_ref()) {
             Some(failing) => {

@@ -16,7 +16,8 @@ use crate::model::pod::{ContainerStatus, Pod};
 use crate::model::template::Template;
 use crate::model::template_parts::containers;
 use crate::report::fix::{Command, Fix};
-use crate::report::rollout_status::SuspectKind;
+use crate::report::rollout_status::{SuspectConfiguration, SuspectKind};
+use crate::report::stale_config::ConfigName;
 use crate::report::{all, count};
 
 /// Returns whether the current revision fails, based on everything known about its nodes.
@@ -100,6 +101,10 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
     if situation.has_worked_for_long() {
         return Err(NoRollback::HasLasted);
     }
+    let suspect = suspect(situation);
+    if suspect.as_ref().is_some_and(|suspect| suspect.what == SuspectKind::Configuration) {
+        return Err(NoRollback::NotTheRevision);
+    }
     match situation.revisions.doubt(target) {
         Some(Doubt::Failing(_)) => return Err(NoRollback::NeverWorked),
         // If the current one does not fit anywhere, nothing can be lost.
@@ -160,6 +165,12 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         }
         false => "to roll back",
     };
+    let advice = match suspect.and_then(|suspect| suspect.configuration) {
+        Some(SuspectConfiguration { object: ConfigName { kind, name }, .. }) => {
+            format!("{advice}, which leaves {kind} {name} as it is")
+        }
+        None => advice.to_owned(),
+    };
     let name = name_of(daemon_set);
     // It works, but somebody had a reason to leave it that the cluster does not tell.
     let left = situation.revisions.others().map(|(revision, _)| revision);
@@ -171,7 +182,7 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
             left.number(),
             count(left.available, "node")
         ),
-        None => advice.to_owned(),
+        None => advice,
     };
     let kept = held_back(situation, target);
     let is_moved = |node: &RolloutNode<'_>| node.updated_is_available;

@@ -1,6 +1,7 @@
 //! One DaemonSet at one moment: its facts, and why each node is not available. They determine the controller's next step
 //! ([`next_step`](mod@next_step)), the [`verdict`], what is to blame ([`suspect`]), and whose [`fault`] each node is.
 
+mod configuration;
 pub(super) mod fault;
 pub(super) mod judgement;
 pub(super) mod next_step;
@@ -533,9 +534,11 @@ impl<'a> Situation<'a> {
     }
 }
 
-/// Returns whether a node has joined, or rejoined under its name, and has not been ready since, as far as known.
+/// Returns whether a node has joined, or rejoined under its name, and has not been ready since, as far as known. One whose kubelet has
+/// stopped posting its status (`tryUpdateNodeHealth`, pkg/controller/nodelifecycle, release 1.37.2) has posted one before.
 fn was_never_ready(node: &Node) -> bool {
-    let since = node.not_ready().and_then(|ready| ready.last_transition_time.get());
+    let since = node.not_ready().filter(|ready| ready.reason != "NodeStatusUnknown");
+    let since = since.and_then(|ready| ready.last_transition_time.get());
     let joined = node.metadata.creation_timestamp.get();
     since.zip(joined).is_some_and(|(since, joined)| since.duration_since(joined).as_secs() <= REGISTRATION)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::fault::{failing_since, was_broken};
-use super::{RolloutNode, Situation};
+use super::{RolloutNode, Situation, configuration};
 use crate::coverage::{Origin, TemplatePart, common_cause};
 use crate::facts::revisions::MIN_CURRENT;
 use crate::model::event::Event;
@@ -41,6 +41,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         false => others,
     };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
+    let configuration = configuration::changed(situation).filter(|_| !is_only_broken);
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
     let kind = (!is_only_broken && !others_are_empty).then(|| kind_that_fails(situation, &of_current)).flatten();
     let failing = of_current.len();
@@ -69,7 +70,15 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let knows_others = |node: &&RolloutNode<'_>| situation.index.snapshot.knows_all_pods_on(node.name);
     let is_of_placement = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Placement);
     let apart = kind_apart(situation, &of_current).filter(|_| !is_only_broken);
+    // What another revision has as well, or this one works with elsewhere, is not this one's.
+    let is_of_configuration = configuration.is_some()
+        && (others_are_empty
+            || working > 0
+            || !has_another
+            || situation.only_restarts()
+            || situation.has_worked_for_long());
     let what = match () {
+        () if is_of_configuration => SuspectKind::Configuration,
         () if failing == 0 => return None,
         () if is_only_broken => SuspectKind::Nodes,
         () if old_failing > 0 => SuspectKind::EveryRevision,
@@ -104,7 +113,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     };
     let on = match what {
         SuspectKind::Revision => kind.filter(|_| working > failing),
-        SuspectKind::Nodes => apart.or_else(|| kind_of_later(situation, &of_current)),
+        SuspectKind::Nodes | SuspectKind::Configuration => apart.or_else(|| kind_of_later(situation, &of_current)),
         SuspectKind::EveryRevision | SuspectKind::Surroundings => None,
     };
     let is_alike = |node: &&RolloutNode<'_>| {
@@ -116,7 +125,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     Some(Suspect {
         what,
         revision: situation.current.known().map(|revision| revision.revision),
-        failing,
+        failing: configuration.as_ref().filter(|_| is_of_configuration).map_or(failing, |(_, failing)| *failing),
         is_refused,
         available,
         works_since_before,
@@ -124,6 +133,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         old_failing,
         on,
         raised_requests,
+        configuration: configuration.map(|(configuration, _)| configuration),
     })
 }
 

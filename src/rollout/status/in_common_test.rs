@@ -369,3 +369,54 @@ fn a_port_that_another_pod_took_after_the_rollout_is_not_the_fault_of_the_revisi
         assert_eq!(rolls_back(&status), is_blamed, "{taken}: {:?}", commands(&status));
     }
 }
+
+/// What every pod reads that starts, whatever its revision.
+#[test]
+fn a_configmap_that_was_changed_since_all_working_pods_started_is_named() {
+    let spec = |image: &str| {
+        let mut spec = of(image, json!({"volumeMounts": [{"name": "files", "mountPath": "/etc/agent"}]}));
+        spec["volumes"] = json!([{"name": "files", "configMap": {"name": "files"}}]);
+        spec
+    };
+    // Old pods were created at 09:00, and the rollout began at 11:45.
+    for (changed, image, working, expected, rolls_back_with) in [
+        // A pod of this revision works, or this is none: it is not the revision.
+        (Some("11:45:45"), "agent:2", Some("11:45:30"), Some(SuspectKind::Configuration), None),
+        (Some("11:45:45"), "agent:1", None, Some(SuspectKind::Configuration), None),
+        // It may be either.
+        (Some("11:40:00"), "agent:2", None, Some(SuspectKind::Revision), Some("leaves ConfigMap files as it is")),
+        // A pod that has started since works.
+        (Some("11:45:00"), "agent:2", Some("11:45:30"), None, Some("to roll back")),
+        (Some("11:45:45"), "agent:2", Some("11:50:00"), None, Some("to roll back")),
+        // Older pods had read it, too.
+        (Some("08:00:00"), "agent:2", None, Some(SuspectKind::Revision), Some("to roll back")),
+        // It began to fail before.
+        (Some("11:59:30"), "agent:2", None, Some(SuspectKind::Revision), Some("to roll back")),
+        // When it was changed is not known.
+        (None, "agent:2", None, Some(SuspectKind::Revision), Some("to roll back")),
+    ] {
+        let mut pod = since(SINCE);
+        pod["spec"] = spec(image);
+        let mut world = revisions(spec("agent:1"), spec(image)).node("b", json!({}));
+        world = world.unready_pod("agent-b", "b", crashes("error: files", "Error"), pod);
+        if let Some(time) = working {
+            let pod = json!({"metadata": {"creationTimestamp": at(time)}, "spec": spec(image)});
+            world = world.node("e", json!({})).pod("agent-e", "e", pod);
+        }
+        let mut metadata = json!({"name": "files", "namespace": "default", "creationTimestamp": at("07:00:00")});
+        if let Some(changed) = changed {
+            metadata["managedFields"] = json!([{"time": at(changed), "fieldsV1": {"f:data": {}}}]);
+        }
+        world.snapshot.config_maps.push(serde_json::from_value(json!({"metadata": metadata})).unwrap());
+        let status = status(with_old(world, &["c", "d"]), &[]);
+        let what = status.suspect.as_ref().map(|suspect| suspect.what);
+        let case = format!("{changed:?} {image} {working:?}: {:?}", status.suspect);
+        assert!(what == expected || expected.is_none() && what != Some(SuspectKind::Configuration), "{case}");
+        let is_named = status.suspect.as_ref().is_some_and(|suspect| suspect.configuration.is_some());
+        assert_eq!(is_named, expected == Some(SuspectKind::Configuration) || changed == Some("11:40:00"), "{case}");
+        match rolls_back_with {
+            Some(words) => assert!(status.way_out[0].advice.contains(words), "{case}: {:?}", status.way_out),
+            None => assert!(!rolls_back(&status), "{case}: {:?}", status.way_out),
+        }
+    }
+}

@@ -15,7 +15,7 @@ use super::probes;
 use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
 use super::sentence::Sentence;
 use super::services::{gpu_links, of_gpu, of_service};
-use super::telling::telling_line;
+use super::telling::{only_follows, telling_line};
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
@@ -37,28 +37,29 @@ pub fn last_end(pod: &Pod) -> Option<String> {
 /// Finds why the containers of a bound pod are not ready.
 pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Event]) -> Vec<Finding> {
     let now = subject.now();
-    let (mut findings, mut vague) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
     for (role, container, status) in walk(pod) {
         let Some(status) = status else { continue };
         let this = (role, container, status);
-        let mut found = Vec::from_iter(image_pull_failed(subject, pod, this, events));
-        found.extend(creation_failed(subject, pod, this));
-        if let Some(end) = crash(pod, now, this) {
-            let (ended, says_why) = why_ended(subject, node, pod, this, end, events);
-            let ended = of_digest(subject, pod, container, status, ended);
-            match says_why {
-                true => found.push(ended),
-                false => vague.push(of_container(subject, pod, container, ended)),
-            }
-        }
-        findings.extend(found.into_iter().map(|finding| of_container(subject, pod, container, finding)));
+        let before = image_pull_failed(subject, pod, this, events).into_iter();
+        let before = before.chain(creation_failed(subject, pod, this)).map(|finding| (Says::Why, finding));
+        let ended = crash(pod, now, this).map(|end| {
+            let (says, ended) = why_ended(subject, node, pod, this, end, events);
+            (says, of_digest(subject, pod, container, status, ended))
+        });
+        let of_this = before.chain(ended);
+        found.extend(of_this.map(|(says, finding)| (says, container, of_container(subject, pod, container, finding))));
     }
+    // It may be killed because that one does not answer for it.
+    let answering = probes::answering(subject, pod, events);
     // A container may crash only because another one has not started, or was killed.
-    findings.sort_by_key(|finding: &Finding| finding.code == ReasonCode::CrashLooping);
-    if !vague.is_empty() || !findings.is_empty() {
+    found.sort_by_key(|(says, container, finding)| {
+        (answering != Some(container.name.as_str()), *says, finding.code == ReasonCode::CrashLooping)
+    });
+    let mut findings: Vec<Finding> = found.into_iter().map(|(.., finding)| finding).collect();
+    if !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));
     }
-    findings.append(&mut vague);
     findings.extend(all_restarting(pod));
     findings.extend(init_blocked(subject, pod, !findings.is_empty()));
     if !findings.is_empty() {
@@ -70,7 +71,17 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     readiness_failing(subject, pod, events).into_iter().collect()
 }
 
-/// Returns why a container has ended, and whether anything says so: one that says nothing may only lack another one, which does.
+/// What is said of the end of a container.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Says {
+    Why,
+    /// It may only lack another container, which says why.
+    Nothing,
+    /// Another container has ended.
+    OfAnother,
+}
+
+/// Returns why a container has ended, and what is said of that.
 fn why_ended(
     subject: &Subject,
     node: Option<&Node>,
@@ -78,7 +89,7 @@ fn why_ended(
     this: Observed,
     end: Option<&ContainerStateTerminated>,
     events: &[&Event],
-) -> (Finding, bool) {
+) -> (Says, Finding) {
     // The kubelet says what it has killed itself.
     let by_kubelet = || {
         let hook = probes::hook_failed(subject, pod, this, end, events);
@@ -90,10 +101,15 @@ fn why_ended(
         false => by_kubelet().or_else(no_memory),
     };
     if let Some(killed) = killed {
-        return (killed, true);
+        return (Says::Why, killed);
     }
     let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
-    (of_service(subject, pod, crash, end), end.is_some_and(|end| telling_line(&end.message).is_some()))
+    let says = match end.and_then(|end| telling_line(&end.message)) {
+        Some(said) if only_follows(said) => Says::OfAnother,
+        Some(_) => Says::Why,
+        None => Says::Nothing,
+    };
+    (says, of_service(subject, pod, crash, end))
 }
 
 /// After how many restarts a container that is ready, or was just now, does not count as working: a node that reboots restarts each once.
@@ -129,7 +145,7 @@ pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Fin
         Some((role, container, status, end))
     })?;
     let events = subject.index.events_about("Pod", &pod.metadata);
-    let (ended, _) = why_ended(subject, Some(node), pod, (role, container, status), Some(end), &events);
+    let (_, ended) = why_ended(subject, Some(node), pod, (role, container, status), Some(end), &events);
     let finding = of_container(subject, pod, container, ended);
     // The log of a container that runs does not tell how it ended before.
     let is_log = finding.command.as_ref().is_some_and(|command| command.verbs() == ("ds", "logs"));
@@ -306,10 +322,15 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
         let finding = Finding::new(ReasonCode::ReadinessFailing, message.apart(&advice), advice);
         return Some(of_container(subject, pod, container, finding.with_command(edit(subject.daemon_set))));
     }
+    let is_starting = started.is_some_and(|started| {
+        let longest = probes::longest_start(subject, pod, container);
+        probe == "startup" && longest.is_some_and(|longest| subject.seconds_since(started) < longest)
+    });
     let advice = match passed_for {
         Some(_) => {
             "find out what has changed since: what the program depends on, its node, or its load; the log may tell"
         }
+        None if is_starting => "wait: the kubelet restarts the container only if its startup probe keeps failing",
         None => "fix the probe, or what keeps it from succeeding",
     };
     let finding = Finding::new(ReasonCode::ReadinessFailing, message, advice);

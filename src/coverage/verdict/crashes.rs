@@ -72,6 +72,11 @@ const LAST_WORDS: &[Cause] = &[
     ),
     cause(
         FixIn::Template,
+        &["listen …cannot assign requested address", "bind…cannot assign requested address"],
+        "have it listen on an address that the node has, or give the node the one that it names (an IPv6 address needs IPv6 on the node)",
+    ),
+    cause(
+        FixIn::Template,
         &["cpu does not support x86-64", "does not support x86-64-v", "can only be run on amd64 processors with v"],
         OLD_CPU,
     ),
@@ -376,12 +381,17 @@ pub fn crash_looping(
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
     let command = logs(subject, pod, &container.name, is_log_of_previous(container, status, end));
     let said = end.and_then(|end| telling_line(&end.message));
+    let waits_for_lock = said.is_some_and(|said| is_locked(template_of(subject, pod), &said.to_lowercase()));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let of_node = said.and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.fix_in);
     let of_node = of_node.filter(|fix_in| matches!(fix_in, FixIn::Node | FixIn::Host));
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
     let told = match told == READ_THE_LOG && end.is_some_and(|end| end.exit_code == ILLEGAL_INSTRUCTION) {
         true => format!("{OLD_CPU}; to read the log"),
+        false => told,
+    };
+    let told = match told == READ_THE_LOG && waits_for_lock {
+        true => LOCKED_PATH.to_owned(),
         false => told,
     };
     let told = match told == READ_THE_LOG && role == Role::Container && stale_volumes(subject, pod) {
@@ -406,6 +416,7 @@ pub fn crash_looping(
     };
     let part = match said.and_then(port_in_use).filter(|_| pod.spec.host_network) {
         Some(port) => TemplatePart::Port(port.to_owned()),
+        None if waits_for_lock => TemplatePart::HostPath,
         None if role == Role::Init => TemplatePart::Init,
         None => TemplatePart::Anything,
     };
@@ -436,6 +447,10 @@ fn stale_volumes(subject: &Subject, pod: &Pod) -> bool {
     let works = |other: &Pod| other.is_ready() && other.revision_hash() == pod.revision_hash();
     has_init && has_empty_dir() && subject.pods().any(works)
 }
+
+/// What to do if another process holds a lock in a directory of the node.
+const LOCKED_PATH: &str = "see which other process on the node uses the directory that it names, such as a pod with the same hostPath, and \
+                           give each its own; to read the log";
 
 const READ_THE_LOG: &str = "read the log";
 
@@ -520,12 +535,22 @@ const ELSEWHERE: &[&str] = &["leases", " lease", "forbidden", "connection", "tim
 /// directories.
 fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-    let has_host_path = volumes(template.value()).any(|volume| volume["hostPath"].is_object());
+    let has_host_path = has_host_path(template);
     (pod.spec.host_network && has(&["address already in use", "address in use"]))
         // `flock(2)` of a file.
         || (has_host_path && said.contains("open /") && has(&["resource temporarily unavailable"]))
         || (has_host_path && said.contains("listen unix") && has(&["address already in use"]))
-        || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
+        || is_locked(template, said)
+}
+
+/// Returns whether a program says that another one holds a lock, which may be in a directory of the node.
+fn is_locked(template: &Template, said: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
+    has_host_path(template) && has(LOCKED) && !has(ELSEWHERE)
+}
+
+fn has_host_path(template: &Template) -> bool {
+    volumes(template.value()).any(|volume| volume["hostPath"].is_object())
 }
 
 /// Says of a surge pod that needs what the old pod of its node still holds that the two exclude each other.

@@ -91,6 +91,8 @@ pub enum TemplatePart {
     Scheduler,
     /// A port of the node, as text, on which something else listens.
     Port(String),
+    /// A directory of the node, in which something else holds a lock.
+    HostPath,
     /// What an init container notices: it has ended before the containers start.
     Init,
     /// It may be anything.

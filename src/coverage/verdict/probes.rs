@@ -8,13 +8,13 @@ use super::crashes::{about_last_words, last_words};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, describe_bound_node, edit, logs};
 use super::images::template_of;
-use super::roles::Observed;
+use super::roles::{Observed, walk};
 use super::sandbox::pods_of_node;
 use super::sentence::Sentence;
 use super::telling::{quoted, telling_line, tells_of_failure};
 use crate::model::event::Event;
-use crate::model::pod::{Container, ContainerStateTerminated, Pod, Probe};
-use crate::model::template_parts::containers;
+use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod, Probe};
+use crate::model::template_parts::{containers, texts};
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -105,6 +105,13 @@ pub fn unreached(
 fn own_probe<'s>(subject: &'s Subject, pod: &Pod, container: &Container, kind: &str) -> Option<&'s Value> {
     let own = containers(template_of(subject, pod).value()).find(|own| own["name"] == container.name.as_str())?;
     Some(&own[format!("{kind}Probe")])
+}
+
+/// Returns for how many seconds at most the startup probe of a container may fail before the kubelet restarts it.
+pub fn longest_start(subject: &Subject, pod: &Pod, container: &Container) -> Option<i64> {
+    let probe = own_probe(subject, pod, container, "startup").filter(|probe| probe.is_object())?;
+    let field = |name: &str, default: i64| probe[name].as_i64().filter(|value| *value > 0).unwrap_or(default);
+    Some(field("initialDelaySeconds", 0) + field("periodSeconds", 10) * field("failureThreshold", 3))
 }
 
 /// What answers tell of a request that is wrong.
@@ -228,13 +235,49 @@ pub fn killed(
                 .with_command(logs(subject, pod, &container.name, true))
         }
         (false, "startup") => finding(
-            "correct the startup probe, or raise its failureThreshold if the container takes longer to start"
+            "find out why the container does not pass its startup probe; if it only takes longer to start, raise failureThreshold"
                 .to_owned(),
         )
-        .with_command(edit(subject.daemon_set)),
+        .with_command(logs(subject, pod, &container.name, true)),
         (false, _) => finding(format!("correct the {kind} probe, or find out why the container does not pass it"))
             .with_command(logs(subject, pod, &container.name, true)),
     })
+}
+
+/// The sidecar of CSI drivers that answers their probes, by the end of its image's name (github.com/kubernetes-csi/livenessprobe).
+const LIVENESS_PROBE: &str = "livenessprobe";
+
+/// Returns the container that should answer the probe of another one but is not there, according to the kubelet, which was refused a
+/// connection to its port: one that names the port, which that other one does not.
+pub fn answering<'p>(subject: &Subject, pod: &'p Pod, events: &[&Event]) -> Option<&'p str> {
+    let refused = events.iter().filter(|event| event.reason == "Unhealthy").find_map(|event| {
+        let (before, _) = event.message.split_once(": connect: connection refused")?;
+        let (_, port) = before.rsplit_once("dial tcp ")?.1.rsplit_once(':')?;
+        let own = event.involved_object.field_path.split(['{', '}']).nth(1)?;
+        Some((own, port.to_owned()))
+    });
+    let (own, port) = refused?;
+    let template = template_of(subject, pod).value();
+    let names_port = |name: &str| {
+        let own = containers(template).find(|own| own["name"] == name);
+        let mut named =
+            own.into_iter().flat_map(|own| ["args", "command", "env"].map(|field| &own[field])).flat_map(texts);
+        named.any(|text| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port))
+    };
+    let is_sidecar = |container: &Container| {
+        let (name, _) = container.image.split_once('@').unwrap_or((&container.image, ""));
+        name.rsplit('/').next().and_then(|last| last.split(':').next()) == Some(LIVENESS_PROBE)
+    };
+    let ends_with_port = |status: &ContainerStatus| {
+        let ends = [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref());
+        ends.into_iter().any(|end| end.message.contains(&format!(":{port}: ")))
+    };
+    let others = || walk(pod).filter(|(_, container, _)| container.name != own);
+    let answers = |(_, container, status): &Observed| {
+        is_sidecar(container) || names_port(&container.name) || ends_with_port(status)
+    };
+    let found = others().filter_map(|(role, container, status)| Some((role, container, status?))).find(answers);
+    found.filter(|_| !names_port(own)).map(|(_, container, _)| container.name.as_str())
 }
 
 /// Finds that the kubelet has killed a container because its postStart hook failed.

@@ -29,6 +29,16 @@ pub const DECISIVE: &[Cause] = &[
     ),
 ];
 
+/// What sidecars say last that only end because another container has: `ExitOnConnectionLoss`, connection/connection.go,
+/// github.com/kubernetes-csi/csi-lib-utils.
+const FOLLOWING: &[&str] = &["lost connection to csi driver"];
+
+/// Returns whether a line tells of another container that has ended, not of what says it.
+pub fn only_follows(line: &str) -> bool {
+    let line = line.to_lowercase();
+    FOLLOWING.iter().any(|words| line.contains(words))
+}
+
 /// What lines have that only follow what a program has failed of: that it tries again, how to learn more, or its stacks.
 const CLOSING: &[&str] = &[
     "error: exit status",

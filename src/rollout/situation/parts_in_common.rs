@@ -86,6 +86,12 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Port(port) if [template, &situation.revisions.live].iter().all(|it| listens_on(it, port)) => {
             changes().iter().all(|it| is_inside_container(it) || is_unnoticed(situation, template, it))
         }
+        TemplatePart::HostPath => {
+            let is_of_path = |it: &Change| has_field(it, &["volumeMounts", "command", "args", "env", "envFrom"]);
+            let changes = changes();
+            let is_beside = |it: &Change| is_inside_container(it) || is_unnoticed(situation, template, it);
+            changes.iter().all(|it| !is_of_path(it) && is_beside(it))
+        }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
         TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Anything => {

@@ -75,8 +75,8 @@ pub enum Color {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global flags")]
 pub struct GlobalArgs {
-    /// If present, the namespace scope for this request
-    #[arg(short, long, global = true, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
+    /// If present, the namespace scope for this request; -A takes precedence
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// If present, across all namespaces
     #[arg(short = 'A', long, global = true)]

@@ -239,7 +239,10 @@ fn read(options: &ConnectOptions, paths: &[PathBuf]) -> Result<Kubeconfig, Conne
     for path in paths {
         let bad = |problem: &str| {
             ConnectionError::config(format!("error loading config file {:?}: {problem}", path.display().to_string()))
-                .hint("--kubeconfig names another file")
+                .hint(match given(&options.kubeconfig) {
+                    Some(_) => "check the path that --kubeconfig gives",
+                    None => "to use another file, add --kubeconfig FILE",
+                })
                 .hint(Fix::new("to see what is read", Command::kubectl(&["config", "view"])))
         };
         let absolute = std::path::absolute(path).map_err(|error| bad(&error.to_string()))?;

@@ -38,6 +38,18 @@ pub(crate) fn check_scheduler() -> Fix {
     Fix::new("check that kube-scheduler is running", lease)
 }
 
+/// Returns the advice to see why the default scheduler does nothing, if its lease shows that it runs.
+pub(crate) fn scheduler_log() -> Fix {
+    log_of(SCHEDULER)
+}
+
+/// Returns how to read the log of a part of the control plane that runs; a static pod has this label (kubeadm).
+fn log_of(program: &str) -> Fix {
+    let logs = Command::kubectl(&["logs", "--tail", "100"]).namespace("kube-system");
+    let logs = logs.flag("-l", format!("component={program}"));
+    Fix::new(format!("see the log of {program}, which runs: it has renewed its lease"), logs)
+}
+
 /// The controller that creates and replaces the pods of a DaemonSet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
@@ -85,6 +97,14 @@ impl Controller {
     /// Returns the advice to check whether it runs.
     pub fn check(self) -> Fix {
         Fix::new(format!("check {}", self.program()), self.look())
+    }
+
+    /// Returns the advice to see why it does nothing; to check whether it runs unless its lease shows that.
+    pub fn look_at(self, snapshot: &Snapshot) -> Fix {
+        match self.lease(snapshot).is_some() && self.silent_since(snapshot).is_none() {
+            true => log_of(self.program()),
+            false => self.check(),
+        }
     }
 
     /// Returns its lease; that of OpenKruise's controller is not read.

@@ -111,8 +111,16 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (Some(0), false) => "none is unavailable now".to_owned(),
         (Some(1), true) => "1 node has one now".to_owned(),
         (Some(number), true) => format!("{number} nodes have one now"),
-        (Some(1), false) => "1 is unavailable now".to_owned(),
-        (Some(number), false) => format!("{number} are unavailable now"),
+        (Some(number), false) => {
+            // With a longer minReadySeconds, pods that are available now no longer count as such.
+            let more = effect.before.and_then(|before| before.in_use).is_some_and(|before| before < number);
+            match (number, more) {
+                (1, false) => "1 is unavailable now".to_owned(),
+                (_, false) => format!("{number} are unavailable now"),
+                (1, true) => "1 will count as unavailable".to_owned(),
+                (_, true) => format!("{number} will count as unavailable"),
+            }
+        }
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
     // A pod deleted on a node that is down is not replaced.

@@ -21,10 +21,11 @@ const LINE: usize = 160;
 /// The maximum width of the names of DaemonSets with rollouts of unknown time.
 const MOST_UNDATED: usize = 160;
 
-/// The note on what the API does not keep.
-const NOT_KEPT: &str = "The API does not record which fields a write changed: \"may have changed\" lists those that the field manager \
-                        owns. Nor does it record when labels, taints and cordons were removed, or earlier writes by the same \
-                        field manager.";
+/// The notes on what the API does not keep; the first one explains [`ChangeOf::Written`].
+const NOT_KEPT: [&str; 2] = [
+    "The API does not record which fields a write changed: \"may have changed\" lists those that the field manager owns.",
+    "The API does not record when labels, taints and cordons were removed, or earlier writes by the same field manager.",
+];
 
 /// The note on what a dump may lack without saying so.
 const NOT_IN_DUMP: &str = "ResourceQuotas, LimitRanges and namespaces are known only if the dump has them";
@@ -80,7 +81,9 @@ pub(crate) fn recent_changes<'a>(
         }
     }
     writeln!(page);
-    page.paragraph(NOT_KEPT, style::context);
+    let mut all = reports.of.iter().flat_map(|cluster| &cluster.report.changes);
+    let is_unclear = all.any(|row| matches!(row.what, ChangeOf::Written));
+    NOT_KEPT.iter().skip(usize::from(!is_unclear)).for_each(|note| page.paragraph(note, style::context));
     for cluster in &reports.of {
         for text in not_known(cluster.report) {
             page.paragraph(&cluster.sentence(&text), style::plain);

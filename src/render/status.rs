@@ -230,7 +230,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     }
     causes(rollout, now, page);
     let mut texts: Vec<String> = Vec::new();
-    texts.extend(blame(&rollout.common_causes, rollout.suspect.as_ref()));
+    texts.extend(blame(&rollout.common_causes, rollout.suspect.as_ref(), now));
     texts.extend(nothing_against(rollout).filter(|_| rollout.suspect.is_none()));
     texts.extend(rollout.replaced_at_once.map(|pods| at_once(rollout, pods)));
     if !is_settled {
@@ -243,6 +243,8 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         writeln!(page);
         remarks.iter().for_each(|remark| page.remark(remark, style::plain));
     }
+    let of_configuration = rollout.suspect.as_ref().and_then(|suspect| suspect.configuration.as_ref());
+    of_configuration.iter().for_each(|it| page.what_to_do(&it.fix, "  "));
     if remarks.is_empty() && !rollout.way_out.is_empty() {
         writeln!(page);
     }
@@ -290,7 +292,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
             let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
             match desired {
                 0 if rollout.is_degraded() => format!("{name} is degraded, and has no eligible node"),
-                0 => format!("{name} has no eligible node, so that no pod is to be created"),
+                0 => format!("{name} has no eligible node, so no pods are created"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
                 2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),
                 all => format!("{name} is complete{degraded}: {revision} is available on all {all} nodes"),
@@ -576,7 +578,7 @@ fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
     let problems = some_codes(&rollout.other_problems, usize::MAX);
     let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
     (!problems.is_empty()).then(|| match rollout.daemon_set().is_advanced() {
-        false => Fix { advice: format!("Other problems, {problems}; to see them"), command: Some(coverage) },
+        false => Fix { advice: format!("Other problems: {problems}; to see them"), command: Some(coverage) },
         // `coverage` does not support Advanced DaemonSets.
         true => Fix { advice: format!("Other problems: {problems}"), command: None },
     })
@@ -614,7 +616,7 @@ fn next(rollout: &RolloutStatus, view: &View) -> Option<String> {
         let on = view.names(not_recreated_on, 40);
         parts.push(format!("{pods} on {on} will not be recreated, because {nodes} not eligible"));
     }
-    (!parts.is_empty()).then(|| format!("Next: {}", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("Next, the controller will {}", parts.join("; ")))
 }
 
 /// Returns which nodes are outdated, if the strategy does not replace their pods.

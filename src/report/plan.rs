@@ -283,7 +283,7 @@ pub enum WarningCode {
     NotByRevision,
     /// The rolling update comes to a standstill, because of nodes that use up its limit.
     Blocks,
-    /// The rolling update may come to a standstill: if new pods fail as the present ones do, or because the controller may miss that pods
+    /// The rolling update may come to a standstill: if new pods fail as the current ones do, or because the controller may miss that pods
     /// have become available.
     MayBlock,
     /// A rolling update may replace the pods of all nodes at once.

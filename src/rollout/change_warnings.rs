@@ -283,7 +283,7 @@ pub(super) fn obstacles(daemon_set: &DaemonSet, restarts_only: bool) -> Vec<Warn
 /// Warns if revisions are deleted as soon as no pod is left on them.
 pub(super) fn no_history(daemon_set: &DaemonSet) -> Option<Warning> {
     let message = format!(
-        "revisionHistoryLimit is 0: {} deletes the present revision once no pod is left on it, and it cannot be \
+        "revisionHistoryLimit is 0: {} deletes the current revision once no pod is left on it, and it cannot be \
          rolled back to",
         Controller::of(daemon_set).name()
     );

@@ -97,7 +97,7 @@ pub(crate) fn warning(
     let may_come = || {
         let may_fail_again = Some(replacement).filter(|replacement| replacement.is_same_template);
         let standstill = standstill_if_pods_fail_again(before, may_fail_again?)?;
-        let warning = describe(&standstill, after, "if the new pods fail as the present ones do, ");
+        let warning = describe(&standstill, after, "if the new pods fail as the current ones do, ");
         Some(Warning { code: WarningCode::MayBlock, ..warning })
     };
     let blocks = standstill.map(|standstill| describe(standstill, after, ""));
@@ -124,8 +124,11 @@ fn describe(standstill: &Standstill, after: &DaemonSet, condition: &str) -> Warn
         let verb = if names.len() == 1 { one } else { several };
         (!names.is_empty()).then(|| format!("{} {verb}", named(names)))
     };
-    let why = [is(&down, "is down", "are down"), is(&others, "has no available pod", "have no available pod")];
-    let hold = match (held_by.len(), others.is_empty() || down.is_empty()) {
+    // The old pods stay.
+    let which = if allows_surge(after) { "available new pod" } else { "available pod" };
+    let others = is(&others, &format!("has no {which}"), &format!("have no {which}"));
+    let why = [is(&down, "is down", "are down"), others];
+    let hold = match (held_by.len(), why[1].is_none() || down.is_empty()) {
         (1, _) => " and holds",
         (_, true) => " and hold",
         (_, false) => ", which hold",
@@ -553,7 +556,7 @@ mod tests {
     /// Pods that fail now need not fail again, and users are not told to raise the limit for pods that may.
     #[test]
     fn a_restart_of_pods_that_fail_may_stand_still_at_them() {
-        let again = |text: &str| Some(format!("if the new pods fail as the present ones do, {text}"));
+        let again = |text: &str| Some(format!("if the new pods fail as the current ones do, {text}"));
         for (maximum, nodes, expected) in [
             (
                 1,

@@ -150,7 +150,7 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
     let continued = stage.and_then(|hold| Continued::of_hold(name, &hold, None)?.again());
     let back = if resumes { "pause" } else { "resume" };
     // Once all pods are replaced, a stage holds nothing back.
-    let advice = if continued.is_some() { "to hold those that are not replaced by then" } else { "to undo" };
+    let advice = if continued.is_some() { "to pause again before the rest is replaced" } else { "to undo" };
     report.revert = Some(Fix::new(advice, continued.unwrap_or_else(|| name.command(back))));
     proposal.planned(report)
 }

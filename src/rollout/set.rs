@@ -247,7 +247,7 @@ fn why(requested: SpecFields, changed: SpecFields) -> Option<String> {
         (Some(_), None) if changed.max_unavailable.is_some() => ("maxUnavailable", "maxSurge"),
         _ => return None,
     };
-    Some(format!("{other} becomes 0: only one of it and {given} may be non-zero"))
+    Some(format!("{other} becomes 0: only one of {other} and {given} may be nonzero"))
 }
 
 /// Returns the host ports of a DaemonSet's pods, such as `9100/TCP`.

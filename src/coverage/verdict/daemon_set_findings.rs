@@ -29,7 +29,7 @@ const TERMINATING: usize = 3;
 
 /// Creates the finding that the controller does not act.
 fn not_observed(facts: &Facts<'_>, message: Sentence) -> Finding {
-    let Fix { advice, command } = facts.controller.check();
+    let Fix { advice, command } = facts.controller.look_at(facts.index.snapshot);
     Finding::new(ReasonCode::ControllerNotObserved, message, advice).with_command(command)
 }
 

@@ -11,7 +11,7 @@ use super::scheduler_message::{PluginInput, Preemption, code_of, is_same_plugin}
 use super::scheduler_report::{self, LastReport, last_report};
 use super::sentence::Sentence;
 use super::terminating;
-use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler};
+use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler, scheduler_log};
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -191,6 +191,7 @@ fn scheduler_silent(subject: &Subject, pod: &Pod) -> Option<Finding> {
         return Some(finding.with_command(describe_pod(pod)));
     }
     let Fix { advice, command } = match scheduler {
+        DEFAULT_SCHEDULER if subject.scheduler_renewed_at().is_some() => scheduler_log(),
         DEFAULT_SCHEDULER => check_scheduler(),
         other => Fix::new(format!("start scheduler {other:?}, or correct schedulerName"), edit(subject.daemon_set)),
     };

@@ -626,7 +626,7 @@ fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
         1 => "1 of these pods fails".to_owned(),
         pods => format!("{pods} of these pods fail"),
     };
-    let message = format!("{pods} now: if the new ones fail as the present ones do, the stage stops at {}", failing[0]);
+    let message = format!("{pods} now: if the new ones fail as the current ones do, the stage stops at {}", failing[0]);
     Some(Warning::new(WarningCode::MayBlock, message))
 }
 

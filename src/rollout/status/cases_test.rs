@@ -171,6 +171,14 @@ fn there_is_no_time_left_for_what_cannot_go_on() {
     let surging = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 2}}}});
     let surging = with_a_pace().daemon_set(surging);
     assert_eq!(eta(with_states(surging, &["old + new crashing"])), Some(900));
+    // So is one that a stage keeps as it is.
+    let stage = |keep: &str| {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+            "kubectl-ds/held-since": at("11:00:00"), "kubectl-ds/partition": keep});
+        let held = json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        with_a_pace().node("kept", json!({})).pod("agent-kept", "kept", old()).daemon_set(held)
+    };
+    assert_eq!([eta(stage("1")), eta(stage("0"))], [Some(900), Some(1_800)]);
     // The old pod waits for two that do not change.
     assert_eq!(eta(crashing(crashing(with_a_pace(), "x"), "y")), None);
     let refused = with_a_pace().node("refused", json!({}));

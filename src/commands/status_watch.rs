@@ -483,20 +483,21 @@ pub(super) fn timed_out(why: &str) -> CommandError {
 
 /// Returns what happens to the rollouts after the watch ends: paused or blocked ones do not continue.
 fn afterwards(report: &RolloutStatusReport) -> Fix {
-    let stays =
-        |rollout: &&RolloutStatus| matches!(rollout.verdict, Verdict::Paused | Verdict::Blocked | Verdict::Degraded);
+    use Verdict::{Blocked, Degraded, Deleting, Paused};
+    let stays = |rollout: &&RolloutStatus| matches!(rollout.verdict, Paused | Blocked | Degraded | Deleting);
     let mut unfinished = report.daemon_sets.iter().filter(|rollout| !rollout.counts_as_complete()).peekable();
     let Some(first) = unfinished.peek().copied().filter(|_| unfinished.all(|rollout| stays(&rollout))) else {
         return CONTINUE.into();
     };
     let name = format!("{}/{}", first.namespace, first.name);
+    let state =
+        if first.verdict == Deleting { "being deleted".to_owned() } else { first.verdict.name().to_lowercase() };
     match first.way_out.iter().find(|fix| fix.command.is_some()) {
         Some(Fix { advice, command }) => {
-            let advice =
-                format!("{name} is {} and does not go on by itself; {advice}", first.verdict.name().to_lowercase());
+            let advice = format!("{name} is {state} and does not go on by itself; {advice}");
             Fix { advice, command: command.clone() }
         }
-        None => format!("{name} is {} and does not go on by itself", first.verdict.name().to_lowercase()).into(),
+        None => format!("{name} is {state} and does not go on by itself").into(),
     }
 }
 

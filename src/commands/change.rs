@@ -261,7 +261,7 @@ impl<V: Verb> RunCommand for V {
             return if settings.watch { follow(daemon_set, &session, io, out).await } else { Ok(Exit::Success) };
         };
         let ends_hold = kind == PlanKind::ResumePlan && daemon_set.flavor() == Flavor::Apps;
-        change.show(io, out).map_err(not_shown)?;
+        change.show(io, out).map_err(|failure| not_shown(failure, false))?;
         // A hold was tried out before it was planned.
         if settings.dry_run == DryRun::Off && !self.is_hold() {
             Box::pin(change.try_out(step, ends_hold, io, out)).await?;

@@ -230,7 +230,12 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
         // A blocked command cannot report it itself.
         io.interrupt.report_with(document(&interrupted(), &view));
     }
-    match until_interrupted(cli, io, out).await.and_then(|exit| Ok(out.flush().map(|()| exit)?)) {
+    let ended = until_interrupted(cli, io, out).await;
+    match ended.and_then(|exit| match out.flush() {
+        // What the command has found out is in its exit code, too.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(exit),
+        flushed => Ok(flushed.map(|()| exit)?),
+    }) {
         Ok(exit) => exit,
         // The reader has seen enough, as with `head`; this is not an error.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,

@@ -28,12 +28,15 @@ pub(super) fn quoted(managers: &[String]) -> String {
     managers.iter().map(|manager| format!("{manager:?}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// Builds the error for a plan that could not be shown: it must not be applied unseen.
-pub(super) fn not_shown(failure: Failure) -> Failure {
+/// Builds the error for a plan that could not be shown: it must not be applied unseen. Stages before it may have been.
+pub(super) fn not_shown(failure: Failure, is_next_stage: bool) -> Failure {
     match failure {
-        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            CommandError::new("the output was closed before the change was shown; nothing was sent").into()
-        }
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => match is_next_stage {
+            false => CommandError::new("the output was closed before the change was shown; nothing was sent").into(),
+            true => CommandError::new("the output was closed before the next stage was shown; it was not begun")
+                .unchanged()
+                .into(),
+        },
         failure => failure,
     }
 }

@@ -50,7 +50,7 @@ use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
-use crate::rollout::partition::staging::{Staging, begins, unfinished_rollback};
+use crate::rollout::partition::staging::{Staging, Unfinished, begins, begun_as, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::{Continued, way_out};
@@ -287,8 +287,12 @@ impl Order<'_> {
         // Its client may have died on the way back: what has failed must not be rolled out again.
         if let (true, None) = (request.rolls_back, earlier)
             && let daemon_set = only_one(&snapshot, &named.name)?
-            && let Some(number) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
+            && let Some(unfinished) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
+            let number = match unfinished {
+                Unfinished::Begun(number) => number,
+                Unfinished::Overtaken(number) => return Err(refusal::overtaken(&name_of(daemon_set), number).into()),
+            };
             writeln!(io.err, "a rollback to revision {number} has begun; going on with it")?;
             let (undo, name) = (way_back(&request, number, daemon_set), name_of(daemon_set));
             let ended = Box::pin(self.take_back(undo, snapshot, io, out)).await;
@@ -296,7 +300,8 @@ impl Order<'_> {
             return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
-            check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request.template)?;
+            request.begun_as = Some(begun_as(generation, &request.template));
+            check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan =
@@ -370,7 +375,7 @@ impl Order<'_> {
             let PartitionReport { warnings, incomplete, .. } = &report;
             Ok(view.write(io.err, |page| render::change::warnings(warnings, incomplete, page))?)
         };
-        show(out, io).map_err(not_shown)?;
+        show(out, io).map_err(|failure| not_shown(failure, earlier.is_some()))?;
         if dry_run {
             match is_text {
                 true if plan.step.is_none() => {}
@@ -443,7 +448,7 @@ impl Order<'_> {
         out.flush()?;
         if out.failure.is_some() {
             // What was done must not go unnoticed.
-            view.write(io.err, |page| render::partition::summary(&run.report, page))?;
+            view.write(io.err, |page| render::partition::outcome(&run.report, page))?;
         }
         io.interrupt.changes_are_reported();
         if let Some(earlier) = earlier {
@@ -457,6 +462,9 @@ impl Order<'_> {
             let begun = (request, &run.stage, run.written.as_ref(), worked);
             let undone = Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await;
             undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
+            if let Some(failure) = run.report.outcome.failures.first() {
+                writeln!(io.err, "rolled back because a gate failed: {}", view.show(&failure.in_words()))?;
+            }
         }
         let again = Continued::of_run(&run.report, request).again();
         let updated = run.report.outcome.updated;
@@ -537,7 +545,7 @@ impl Order<'_> {
         let name = &name_of(daemon_set);
         // Somebody else may have changed it since, for example while the command of --verify ran.
         if let Some(loss) = loss(daemon_set, stage) {
-            let error = refusal::lost(name, loss, None, None).exit(Exit::No);
+            let error = refusal::lost(name, loss, None, worked).exit(Exit::No);
             return Err(error.hint("the stage is not rolled back").into());
         }
         let unread = incomplete_for_history(&snapshot, &daemon_set.metadata.namespace);
@@ -610,10 +618,10 @@ fn check_generation(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
     generation: i64,
-    wanted: &NewTemplate,
+    request: &StageRequest,
 ) -> Result<(), CommandError> {
     let present = daemon_set.metadata.generation;
-    if present == generation || !begins(&Situation::new(&Index::new(snapshot), daemon_set), wanted) {
+    if present == generation || !begins(&Situation::new(&Index::new(snapshot), daemon_set), request) {
         return Ok(());
     }
     let name = name_of(daemon_set);

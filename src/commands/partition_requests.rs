@@ -281,6 +281,16 @@ impl<'a> Run<'a> {
         let restored = match self.apply(&step, &live, io).await {
             Ok(restored) => DaemonSet::from_object(restored).ok(),
             Err(failure) => {
+                // Whoever has changed it right before may have taken it over.
+                let is_refused = matches!(&failure, Failure::Error(error) if error.exit == Exit::Error);
+                let read = self.live.read_daemon_set(self.before);
+                if is_refused
+                    && !self.is_lost
+                    && let Ok(Ok(Some(now))) = timeout(REREAD, read).await
+                    && let Some(loss) = loss(&now, &self.stage)
+                {
+                    return Err(self.lost_after_look(loss, watch, io).await);
+                }
                 writeln!(io.err, "{before}")?;
                 return Err(failure);
             }

@@ -138,10 +138,7 @@ impl<'a> Run<'a> {
             }
             Ended::Stopped(failures) => {
                 self.report.outcome.stage = PartitionStage::Stopped;
-                let message = failures.first().map(|failure| match &failure.node {
-                    Some(node) => format!("{node}: {}", failure.message),
-                    None => failure.message.clone(),
-                });
+                let message = failures.first().map(GateFailure::in_words);
                 self.report.outcome.failures = failures;
                 self.tell(io, STOPPED, "Warning", &message.unwrap_or_default()).await;
                 Ok(Exit::No)
@@ -189,7 +186,9 @@ impl<'a> Run<'a> {
     pub(super) fn lost(&mut self, loss: Loss) -> Failure {
         self.is_lost = true;
         let again = Continued::of_run(&self.report, self.request).again();
-        let error = refusal::lost(&self.report.daemon_set, loss, again, self.back_to);
+        // A rollback goes back to its own revision, which undo alone might not choose.
+        let target = self.request.undone_revision().map(|number| self.report.revision.unwrap_or(number));
+        let error = refusal::lost(&self.report.daemon_set, loss, again, self.back_to.or(target));
         let name = &self.report.daemon_set;
         // The pace is retained under OnDelete.
         let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
@@ -792,12 +791,19 @@ impl<'a> Run<'a> {
     fn note(&mut self, counts: &StageCounts, happenings: Vec<Happening>, out: &mut dyn Write) -> Result<(), Failure> {
         let outcome = &mut self.report.outcome;
         (outcome.updated, outcome.old) = (int(counts.updated.len()), int(counts.old));
+        let is_replaced = |node: &&String| !counts.updated.contains(node) && outcome.replaced.contains(node);
+        outcome.being_replaced = counts.in_flight.iter().filter(is_replaced).cloned().collect();
         outcome.gone.clone_from(&counts.gone);
         self.report.skipped.clone_from(&counts.skipped);
         for happening in happenings {
             let text = match happening {
                 Happening::Available(node, after) => {
                     format!("{node}: the new pod is available after {}s", after.as_secs())
+                }
+                Happening::Returned(node) => {
+                    format!(
+                        "{node}: the controller has created another pod of an older revision there; it is replaced, too"
+                    )
                 }
                 Happening::Gone(node) => format!("{node}: no longer eligible, or deleted"),
                 Happening::Excluded(node) => format!(
@@ -824,10 +830,7 @@ async fn catch_up(watch: &mut Watch<'_>) {
 
 /// Says that gates have failed, and that nothing was rolled back because of that.
 fn unconfirmed(failures: &[GateFailure]) -> String {
-    let first = failures.first().map_or(String::new(), |failure| match &failure.node {
-        Some(node) => format!(" ({node}: {})", failure.message),
-        None => format!(" ({})", failure.message),
-    });
+    let first = failures.first().map_or(String::new(), |failure| format!(" ({})", failure.in_words()));
     format!("a gate had failed before that{first}; the stage is not rolled back, because that may be out of date")
 }
 

@@ -47,6 +47,16 @@ pub(super) fn held_otherwise(name: &DaemonSetName) -> CommandError {
     CommandError::new(message).hint(Fix::new("end that first; to see how far it is, and how to continue", status))
 }
 
+/// Builds the error for a stage whose rollback has begun, to the revision with this number if that is known, after somebody has changed
+/// the template.
+pub(super) fn overtaken(name: &DaemonSetName, back_to: Option<i64>) -> CommandError {
+    let message =
+        format!("a rollback of {} has begun, and the template was changed since; nothing is rolled out", name.title());
+    let finish = back_to.map(|number| Fix::new("to finish the rollback", name.undo(number)));
+    let status = Fix::new("to see what the template is, and how to continue", name.command("status"));
+    CommandError::new(message).exit(Exit::No).unchanged().hints(finish).hint(status)
+}
+
 /// Builds the error for a change that ends surge on nodes with two pods.
 pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: impl Into<Fix>) -> CommandError {
     let all: Vec<String> = pods.iter().map(|pod| format!("{} on {}", pod.pod, pod.node)).collect();

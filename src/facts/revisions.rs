@@ -268,6 +268,16 @@ impl<'a> Revisions<'a> {
         (is_first || self.number(number + 1).is_some_and(is_left)).then_some(current)
     }
 
+    /// Returns the revision that the last stage of a hold rolls back to, if that is known: the current one, unless the template was changed
+    /// since.
+    pub(crate) fn rolled_back_to(&self) -> Option<&Revision<'a>> {
+        let hold = Hold::of(self.daemon_set)?;
+        let is_another = hold.is_of_another_template(self.daemon_set);
+        let target = hold.flags.filter(|flags| flags.is_undo)?.target_revision;
+        let target = || self.all.iter().find(|revision| target.as_deref() == Some(revision.object.hash()));
+        if is_another { target() } else { self.current().or_else(target) }
+    }
+
     /// Returns the revision `steps` before the current one, or before the live template if it is not a revision yet.
     pub fn back(&self, steps: usize) -> Option<&Revision<'a>> {
         match self.all.iter().position(|revision| revision.is_current) {

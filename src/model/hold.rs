@@ -169,6 +169,10 @@ pub struct StageFlags {
     pub replaced_revision: Option<String>,
     /// The template generation that it rolls out, which the API server increments with each change of the template.
     pub template_generation: Option<i64>,
+    /// The hash of the revision that a rollback goes back to: it keeps that when it gets another number.
+    pub target_revision: Option<String>,
+    /// What names the command with `--if-generation` that has begun the rollout.
+    pub begun_as: Option<String>,
     /// The restart time in the template that it rolls out; `None` if it was not started by `restart`.
     pub restarted_at: Option<String>,
     /// The number of times that a new pod may restart.
@@ -285,6 +289,8 @@ mod tests {
             max_unavailable: Some("10%".parse().unwrap()),
             replaced_revision: Some("5d4f".to_owned()),
             template_generation: Some(4),
+            target_revision: Some("6b7c".to_owned()),
+            begun_as: Some("3 811c9dc5".to_owned()),
             restarted_at: Some("2026-11-21T06:00:00Z".to_owned()),
             max_restarts: 2,
             soak_seconds: 90,

@@ -204,9 +204,24 @@ pub(crate) fn dry_run(report: &PartitionReport, page: &mut Page<'_>) {
 /// Writes how the stage ended, in a sentence; nothing if it was not started.
 pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
     let name = report.daemon_set.title();
-    let revision = report.revision.map_or_else(|| "the new revision".to_owned(), |number| format!("revision {number}"));
     let outcome = &report.outcome;
-    let done = format!("{} on {revision}, {} on other revisions", count(outcome.updated, "node"), outcome.old);
+    // A revision that is rolled out again gets another number.
+    let target = report.to_revision.map(|target| format!("the template of revision {target}"));
+    let revision = match (report.revision, target) {
+        (Some(number), Some(target)) if report.to_revision != report.revision => {
+            format!("revision {number} ({target})")
+        }
+        (Some(number), _) => format!("revision {number}"),
+        (None, Some(target)) => target,
+        (None, None) => "the new revision".to_owned(),
+    };
+    let replaced = match outcome.being_replaced.len() {
+        0 => String::new(),
+        nodes => format!(" {nodes} being replaced ({}),", some_of(&outcome.being_replaced, page.view.width)),
+    };
+    let what = if report.rolls_back && outcome.stage == PartitionStage::Finished { "rolled back: " } else { "" };
+    let done =
+        format!("{what}{} on {revision},{replaced} {} on other revisions", count(outcome.updated, "node"), outcome.old);
     match outcome.stage {
         PartitionStage::Planned | PartitionStage::Unknown => {}
         PartitionStage::Finished => {
@@ -218,7 +233,10 @@ pub(crate) fn summary(report: &PartitionReport, page: &mut Page<'_>) {
             let text = format!("{name}: {done}{restored}");
             page.paragraph(&text, if outcome.failures.is_empty() { style::healthy } else { style::problem })
         }
-        PartitionStage::Complete => page.paragraph(&format!("{name}: {done}"), style::healthy),
+        PartitionStage::Complete => {
+            page.paragraph(&format!("{name}: {done}"), style::healthy);
+            page.paragraph("the stage has passed its gates", style::plain)
+        }
         PartitionStage::Begun => page.paragraph(&format!("{name}: {done}"), style::in_progress),
         PartitionStage::Stopped => {
             // The pods of an Advanced DaemonSet are replaced by its controller.

@@ -24,6 +24,8 @@ pub struct PartitionReport {
     pub revision: Option<i64>,
     /// Whether `undo` rolls the DaemonSet back.
     pub rolls_back: bool,
+    /// The number of the revision that it rolls back to, before that got another one; absent if it is no rollback.
+    pub to_revision: Option<i64>,
     /// Whether it restarts the pods with the template that they have.
     pub restarts: bool,
     /// How the DaemonSet is changed before the first pod is replaced.
@@ -163,6 +165,8 @@ pub struct PartitionOutcome {
     pub updated: i64,
     /// The nodes that have a pod of an older revision.
     pub old: i64,
+    /// The nodes whose pod was deleted or evicted by this run, and that have no new one yet.
+    pub being_replaced: Vec<String>,
     /// The nodes that got a pod of the revision during this run, and not by it, in this order: they are new, or their pod was
     /// deleted or evicted or has failed.
     pub leaked: Vec<String>,
@@ -214,6 +218,11 @@ impl GateFailure {
     /// Makes one that is not about a node.
     pub(crate) fn new(gate: Gate, message: String) -> Self {
         GateFailure { gate, node: None, pod: None, reason: None, message }
+    }
+
+    /// Returns what has failed, with its node.
+    pub(crate) fn in_words(&self) -> String {
+        self.node.as_ref().map_or_else(|| self.message.clone(), |node| format!("{node}: {}", self.message))
     }
 }
 

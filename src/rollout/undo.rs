@@ -140,6 +140,10 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
 pub(crate) fn unfinished_rollback(before: &Situation<'_>) -> Option<i64> {
     let hold = Hold::in_force(before.daemon_set)?;
     let is_left = before.eligible().any(|node| node.old.is_some());
+    let is_overtaken = hold.is_of_another_template(before.daemon_set);
+    if is_overtaken && hold.flags.as_ref().is_some_and(|flags| flags.is_undo) {
+        return before.revisions.rolled_back_to().map(Revision::number).filter(|_| is_left);
+    }
     let last = before.revisions.all.iter().find(|revision| !revision.is_current)?.object.hash();
     // A stage that rolls out a template that was rolled back from before goes forward.
     let goes_forward =
@@ -174,10 +178,8 @@ pub(crate) fn done_rollback(before: &Situation<'_>) -> Option<i64> {
 
 /// Returns the revision to which the last stage of a DaemonSet rolls back, if its template was not changed since.
 pub(crate) fn begun_rollback(before: &Situation<'_>) -> Option<i64> {
-    let hold = Hold::of(before.daemon_set)?;
-    let is_there = !hold.lacks_template(before.current_hash()) && !hold.is_of_another_template(before.daemon_set);
-    let is_begun = is_there && hold.flags?.is_undo;
-    Some(before.revisions.current().filter(|_| is_begun)?.number())
+    Hold::of(before.daemon_set).filter(|hold| !hold.lacks_template(before.current_hash()))?;
+    before.revisions.rolled_back_to().filter(|target| target.is_current).map(Revision::number)
 }
 
 /// Explains the choice of a revision.
@@ -485,10 +487,11 @@ mod tests {
     /// The controller may have observed it or not; a later rollout makes it a different one.
     #[test]
     fn a_rollback_that_was_begun_is_known_until_the_template_changes() {
-        let begun = |revisions: &[(i64, &str, u32)], live: &str, is_undo: bool| {
+        let of = |revisions: &[(i64, &str, u32)], live: &str, is_undo: bool, target: Option<&str>| {
             let flags = StageFlags {
                 is_undo,
                 replaced_revision: Some("agent-2".to_owned()),
+                target_revision: target.map(str::to_owned),
                 // The DaemonSet has this one until its template is changed.
                 template_generation: Some(if live == "agent:4" { 1 } else { 2 }),
                 progress_deadline_seconds: 600,
@@ -496,11 +499,16 @@ mod tests {
             };
             let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
                 "kubectl-ds/partition": "0", "kubectl-ds/gates": flags.to_annotation()});
-            let snapshot =
-                history(revisions, live).daemon_set(json!({"metadata": {"annotations": annotations}})).finish();
+            let held =
+                json!({"metadata": {"annotations": annotations}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let old = json!({"metadata": {"labels": {"controller-revision-hash": "agent-2", "pod-template-generation": null}}});
+            let world = history(revisions, live).daemon_set(held).node("n", json!({})).pod("agent-n", "n", old);
+            let snapshot = world.finish();
             let index = Index::new(&snapshot);
-            begun_rollback(&Situation::new(&index, &snapshot.daemon_sets[0]))
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            (begun_rollback(&situation), unfinished_rollback(&situation))
         };
+        let begun = |revisions: &[(i64, &str, u32)], live: &str, is_undo: bool| of(revisions, live, is_undo, None).0;
         let observed = [(0, "agent:0", 0), (2, "agent:2", 10), (3, "agent:1", 5)];
         assert_eq!(begun(&observed, "agent:1", true), Some(3));
         assert_eq!(begun(&observed, "agent:1", false), None);
@@ -509,6 +517,10 @@ mod tests {
         assert_eq!(begun(&observed, "agent:2", true), None);
         let since = [(2, "agent:2", 10), (3, "agent:1", 5), (4, "agent:4", 20)];
         assert_eq!(begun(&since, "agent:4", true), None);
+        // What is to be finished is what was begun.
+        assert_eq!(of(&since, "agent:4", true, Some("agent-1")), (None, Some(3)));
+        assert_eq!(of(&since, "agent:4", true, None), (None, None));
+        assert_eq!(of(&since, "agent:4", true, Some("agent-4")), (Some(4), Some(4)), "it was put back");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Rollbacks of held DaemonSets, after a gate has failed or by `undo`: the data that they depend on may have changed,
 //! may be stale, or may not be readable.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,8 +13,9 @@ use super::admission::{
     Of, UPDATE, admitted, admitting, held, image, is_dry_run, keep_template, live, mirror, run, sent,
 };
 use super::server::{Asked, Reply, Server};
-use super::staged_faults::Cluster;
+use super::staged_faults::{Cluster, TEMPLATE_GENERATION};
 use super::{JSON, api_groups, refusal, side_by_side};
+use crate::screens::kubectl_ds;
 
 const UNDO: &[&str] = &["--verify=false", "--on-failure=undo"];
 
@@ -517,4 +520,142 @@ fn a_rollout_that_was_finished_without_its_client_is_not_said_to_go_on() {
         assert!(ended.out.contains("2 nodes on revision 2, 0 on other revisions"), "{}", ended.out);
         assert!(!ended.err.contains("pause") && !ended.err.contains("replacing"), "{}", ended.err);
     });
+}
+
+/// Returns a cluster whose API server counts templates.
+fn counting() -> Arc<Cluster> {
+    let cluster = Cluster::new();
+    cluster.edit(|object| object["metadata"]["annotations"] = json!({TEMPLATE_GENERATION: "1"}));
+    cluster
+}
+
+/// Serves a cluster in which somebody does something right before a change is made, counted from 0.
+fn before_change(cluster: &Arc<Cluster>, method: &'static str, nth: usize, meddle: fn(&Cluster)) -> Server {
+    let (cluster, changes) = (cluster.clone(), AtomicUsize::new(0));
+    Server::start(move |asked| {
+        let is_change = asked.method == method && !is_dry_run(asked);
+        if is_change && changes.fetch_add(1, Ordering::SeqCst) == nth {
+            meddle(&cluster);
+        }
+        cluster.answer(asked)
+    })
+}
+
+fn restore(cluster: &Cluster) {
+    cluster.edit(|object| object["spec"]["updateStrategy"]["type"] = "RollingUpdate".into());
+}
+
+/// The rollback was to another template, and a Job repeats its command.
+#[test]
+fn what_somebody_rolls_out_in_a_rollback_is_not_taken_for_its_target() {
+    let cluster = counting();
+    let server = before_change(&cluster, "PATCH", 2, |cluster| {
+        roll_out(cluster, "agent:3");
+        cluster.edit(|object| object["metadata"]["annotations"][TEMPLATE_GENERATION] = "4".into());
+    });
+    let update = [UPDATE, UNDO].concat();
+    let ended = run(&server, &update);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(3), &json!("agent:3")), "{} {}", ended.out, ended.err);
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    for flags in [&[][..], &["--if-generation=1"], &["--dry-run"]] {
+        let ended = run(&server, &[&update[..], flags].concat());
+        assert_eq!((ended.code, sent(&server)), (Some(3), 0), "{flags:?} {} {}", ended.out, ended.err);
+        assert!(ended.err.contains("and the template was changed since"), "{}", ended.err);
+        assert!(ended.err.contains("to finish the rollback: kubectl ds undo --to-revision 1"), "{}", ended.err);
+    }
+    let ended = run(&server, &["undo", "agent", "--to-revision=1"]);
+    assert_eq!((ended.code, image(&live(&cluster))), (Some(0), &json!("agent:1")), "{} {}", ended.out, ended.err);
+    assert!(!cluster.is_suspended());
+}
+
+/// Without a number it would go back further.
+#[test]
+fn a_rollback_whose_hold_somebody_ends_is_repeated_to_the_same_revision() {
+    let cluster = held();
+    let ended = run(&before_change(&cluster, "DELETE", 0, restore), &["undo", "agent"]);
+    // It was deleted before that was seen.
+    assert!(matches!(ended.code, Some(0 | 1)), "{} {}", ended.out, ended.err);
+    let cluster = held();
+    let ended = run(&before_change(&cluster, "PATCH", 1, restore), &["undo", "agent"]);
+    assert_eq!(ended.code, Some(1), "{} {}", ended.out, ended.err);
+    assert!(ended.err.contains("roll back: kubectl ds undo --to-revision 1"), "{}", ended.err);
+}
+
+#[test]
+fn a_strategy_that_is_restored_right_before_the_last_patch_is_no_edit_to_review() {
+    for (gates, code) in [(&[][..], 1), (UNDO, 3)] {
+        let cluster = Cluster::new();
+        let last = if code == 3 { 2 } else { 1 };
+        let ended = run(&before_change(&cluster, "PATCH", last, restore), &[UPDATE, gates].concat());
+        assert_eq!(ended.code, Some(code), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("was restored, so the controller"), "{}", ended.err);
+        assert!(ended.err.contains("kubectl ds resume") && !ended.err.contains("review"), "{}", ended.err);
+    }
+}
+
+/// Begun by somebody else for another template.
+#[test]
+fn a_rollout_for_one_generation_does_not_replace_another_one_that_is_held() {
+    let cluster = counting();
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    let of = |image: &str, keep: &str| {
+        let image = format!("--image=agent=agent:{image}");
+        run(&server, &["partition", "agent", keep, &image, "--progress-deadline=3s", "--if-generation=1"])
+    };
+    assert_eq!(of("2", "1").code, Some(0));
+    assert_eq!(of("2", "0").code, Some(0), "the same command goes on");
+    let cluster = counting();
+    let server = admitting(&cluster, Of::All, |_, _| {});
+    assert_eq!(run(&server, &["partition", "agent", "1", "--image=agent=agent:3"]).code, Some(0));
+    let before = sent(&server);
+    for flags in [&["0", "--stages=50%,100%"][..], &["--update=2"]] {
+        let ended =
+            run(&server, &[&["partition", "agent", "--image=agent=agent:2", "--if-generation=1"], flags].concat());
+        assert_eq!((ended.code, sent(&server)), (Some(3), before), "{} {}", ended.out, ended.err);
+        assert!(ended.err.contains("the rollout was not begun"), "{}", ended.err);
+    }
+}
+
+/// A stage of which nothing was updated has shown nothing.
+#[test]
+fn a_stage_whose_only_node_is_skipped_meanwhile_does_not_pass() {
+    let cluster = Cluster::new();
+    let server = Server::start({
+        let (cluster, is_begun) = (cluster.clone(), AtomicBool::new(false));
+        move |asked| {
+            is_begun.fetch_or(asked.method == "PATCH" && !is_dry_run(asked), Ordering::SeqCst);
+            let mut reply = cluster.answer(asked);
+            if asked.path() == "/api/v1/nodes" && is_begun.load(Ordering::SeqCst) {
+                let body = String::from_utf8(reply.body).unwrap();
+                let labels = r#""labels":{"kubectl-ds/skip":""},"name":"n1""#;
+                reply.body = body.replace(r#""name":"n1""#, labels).into_bytes();
+            }
+            reply
+        }
+    });
+    let stages = ["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=3s", "--stages=1,100%"];
+    let ended = run(&server, &stages);
+    assert_eq!((ended.code, deletions(&server)), (Some(3), 0), "{} {}", ended.out, ended.err);
+    assert!(ended.out.contains("n1 is skipped because of the label kubectl-ds/skip"), "{} {}", ended.out, ended.err);
+}
+
+/// As with `head`, or a `tee` that dies.
+#[test]
+fn a_gate_that_fails_is_told_although_nobody_reads_the_output() {
+    for (flags, code) in [(&["--verify=sleep 1; false"][..], 3), (&["--verify=sleep 1", "--stages=1,100%"], 6)] {
+        let cluster = Cluster::new();
+        let server = admitting(&cluster, Of::All, |_, _| {});
+        let address = format!("http://{}", server.address);
+        let mut command = kubectl_ds(&[UPDATE, flags, &["-n", "team", "--server", &address]].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{first} {err}");
+        match code {
+            3 => assert!(err.contains("--verify command failed") && err.contains("to roll back"), "{err}"),
+            _ => assert!(err.contains("before the next stage was shown; it was not begun"), "{err}"),
+        }
+    }
 }

@@ -75,6 +75,9 @@ const FAULTS: &[&str] = &[
     "499 of a proxy",
 ];
 
+/// The annotation in which the API server counts templates; only of clusters that have it.
+pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 const NODES: [&str; 2] = ["n1", "n2"];
 
 /// What the server keeps, and what its controller has done.
@@ -148,7 +151,13 @@ impl State {
         if patch[0]["value"] != self.object["metadata"]["resourceVersion"] {
             return refusal(409, "Conflict", "the object has been modified");
         }
+        let template = self.object["spec"]["template"].clone();
         json_patch::patch(&mut self.object, &serde_json::from_value::<json_patch::Patch>(patch).unwrap()).unwrap();
+        let is_changed = template != self.object["spec"]["template"];
+        if let Some(annotation) = self.object.pointer_mut(&format!("/metadata/annotations/{TEMPLATE_GENERATION}")) {
+            let number: u64 = annotation.as_str().unwrap().parse().unwrap();
+            *annotation = (number + u64::from(is_changed)).to_string().into();
+        }
         self.version += 1;
         self.object["metadata"]["resourceVersion"] = self.version.to_string().into();
         let generation = self.object["metadata"]["generation"].as_u64().unwrap() + 1;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::refusal;
 use super::server::Server;
 use super::staged_faults::Cluster;
 use crate::screens::kubectl_ds;
@@ -69,4 +70,38 @@ fn an_interruption_between_a_gate_and_its_rollback_says_how_to_go_on() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(err.contains("the stage is not rolled back") && err.contains("kubectl ds status -n team"), "{err}");
+}
+
+/// It is in neither of the other numbers.
+#[test]
+fn an_interruption_names_the_node_whose_pod_is_being_replaced() {
+    let cluster = Cluster::new();
+    let (sender, deleted) = channel();
+    let sender = Mutex::new(sender);
+    // The controller is late.
+    let is_deleted = AtomicBool::new(false);
+    let server = Server::start(move |asked| {
+        is_deleted.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+        let is_pods = asked.method == "GET" && asked.path().ends_with("/pods");
+        if is_pods && asked.target.contains("watch=true") {
+            return refusal(403, "Forbidden", "pods is forbidden: User \"a\" cannot watch them");
+        }
+        let mut reply = cluster.answer(asked);
+        if is_pods && is_deleted.load(Ordering::SeqCst) {
+            let mut list: Value = serde_json::from_slice(&reply.body).unwrap();
+            list["items"].as_array_mut().unwrap().retain(|pod| pod["spec"]["nodeName"] != "n1");
+            reply.body = list.to_string().into_bytes();
+            let _ = sender.lock().unwrap().send(());
+        }
+        reply
+    });
+    let address = format!("http://{}", server.address);
+    let mut command = kubectl_ds(&[COMMAND, &[&address, "0"]].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    deleted.recv_timeout(PATIENCE).unwrap();
+    thread::sleep(Duration::from_secs(1));
+    assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("1 being replaced (n1)"), "{out}");
 }

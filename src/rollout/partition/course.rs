@@ -26,6 +26,8 @@ pub(crate) enum Happening {
     Leaked(String),
     /// The new pod is available, after so long.
     Available(String, SignedDuration),
+    /// It has got another pod of an older revision.
+    Returned(String),
     /// It is no longer eligible, or was deleted.
     Gone(String),
     /// It is no longer eligible, and has a pod of an older revision.
@@ -66,6 +68,7 @@ impl Course {
         for (node, since) in self.starting.extract_if(.., |(node, _)| !counts.in_flight.contains(node)) {
             happenings.push(match counts.updated.contains(&node) {
                 true => Happening::Available(node, now.duration_since(since)),
+                false if counts.returned.contains(&node) => Happening::Returned(node),
                 false => {
                     self.gone.insert(node.clone());
                     Happening::Gone(node)
@@ -118,6 +121,19 @@ mod tests {
         course.replaced("a", at(0));
         assert_eq!(course.happenings(&counts(&[], &["a"]), at(1)), []);
         assert_eq!(course.happenings(&counts(&[], &[]), at(2)), [Happening::Gone("a".to_owned())]);
+    }
+
+    /// The controller may not have seen the new template yet.
+    #[test]
+    fn a_node_with_another_old_pod_is_not_called_gone() {
+        let mut course = Course::default();
+        assert_eq!(course.happenings(&counts(&[], &[]), at(0)), []);
+        course.replaced("a", at(0));
+        let returned = StageCounts { returned: vec!["a".to_owned()], ..StageCounts::default() };
+        assert_eq!(course.happenings(&returned, at(1)), [Happening::Returned("a".to_owned())]);
+        course.replaced("a", at(2));
+        let available = Happening::Available("a".to_owned(), SignedDuration::from_secs(2));
+        assert_eq!(course.happenings(&counts(&["a"], &[]), at(4)), [available]);
     }
 
     #[test]

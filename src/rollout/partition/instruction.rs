@@ -18,7 +18,7 @@ use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
 use crate::report::coverage::Counts;
-use crate::report::partition::{Gate, GateFailure};
+use crate::report::partition::{Gate, GateFailure, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
 use crate::report::{count_and, named};
 use crate::rollout::situation::fault::was_broken;
@@ -150,6 +150,8 @@ pub(crate) struct StageCounts {
     pub(crate) excluded: Vec<String>,
     /// The nodes whose new pod is not available yet.
     pub(crate) in_flight: Vec<String>,
+    /// The nodes whose pod this client has deleted, and that have got one of an older revision.
+    pub(crate) returned: Vec<String>,
     /// How many nodes should have a pod.
     pub(crate) eligible: i64,
     /// How many of them have no ready pod, as the controller counts them.
@@ -323,6 +325,8 @@ impl<'v, 'a> StageView<'v, 'a> {
     fn counts(&self) -> StageCounts {
         let count = |is: &dyn Fn(&RolloutNode<'_>) -> bool| self.situation.eligible().filter(|node| is(node)).count();
         let in_flight = self.situation.eligible().filter(|node| self.is_in_flight(node));
+        let is_returned = |node: &RolloutNode<'_>| self.is_old(node) && self.stage.replaced_at.contains_key(node.name);
+        let returned = self.situation.eligible().filter(|node| is_returned(node));
         let is_skipped = |node: &RolloutNode<'_>| self.is_old(node) && is_skipped(node);
         let skipped = self.situation.eligible().filter(|node| is_skipped(node));
         let updated = self.situation.eligible().filter(|node| node.updated.is_some());
@@ -343,6 +347,7 @@ impl<'v, 'a> StageView<'v, 'a> {
             gone: self.gone().cloned().collect(),
             excluded: excluded.map(|node| node.name.to_owned()).collect(),
             in_flight: in_flight.map(|node| node.name.to_owned()).collect(),
+            returned: returned.map(|node| node.name.to_owned()).collect(),
         }
     }
 
@@ -494,9 +499,15 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// Stops if no node of the stage is left, so that it has shown nothing about the revision.
     fn nothing_shown(&self, desired: usize) -> Option<GateFailure> {
         let nodes = &self.stage.nodes;
-        let is_gone = !nodes.is_empty() && self.gone().count() == nodes.len() && self.must_show_itself(desired);
-        let message = || format!("no node of the stage is left: {} no longer eligible, or deleted", are(nodes));
-        is_gone.then(|| GateFailure::new(Gate::Starts, message()))
+        let is_out = |node: &RolloutNode<'_>| is_skipped(node) && self.is_old(node);
+        let (gone, left): (Vec<String>, Vec<String>) =
+            nodes.iter().cloned().partition(|name| self.gone().any(|gone| gone == name));
+        let is_none_left = left.iter().all(|name| self.situation.node(name).is_some_and(is_out));
+        let gone = (!gone.is_empty()).then(|| format!("{} no longer eligible, or deleted", are(&gone)));
+        let skipped = (!left.is_empty()).then(|| format!("{} skipped because of the label {SKIP_LABEL}", are(&left)));
+        let why: Vec<String> = gone.into_iter().chain(skipped).collect();
+        (!why.is_empty() && is_none_left && self.must_show_itself(desired))
+            .then(|| GateFailure::new(Gate::Starts, format!("no node of the stage is left: {}", why.join("; "))))
     }
 
     fn min_ready(&self) -> SignedDuration {

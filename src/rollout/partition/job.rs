@@ -30,8 +30,7 @@ pub(crate) fn job(
     // The kubelet would expand variables, and reads two dollars as one: `Expand`, third_party/forked/golang/expansion/expand.go,
     // release 1.37.2.
     let unexpanded: Vec<String> = arguments.iter().map(|argument| argument.replace('$', "$$")).collect();
-    // FNV-1a, as in the names of revisions.
-    let hash = words.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = fnv(words.as_bytes());
     let job = json!({"namespace": namespace, "name": shortened(name, &format!("-rollout-{hash:08x}"), LABEL)});
     let in_cluster = format!("{namespace}:{own}");
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
@@ -104,6 +103,11 @@ pub(crate) fn job(
         }),
     ];
     json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+/// Returns the hash FNV-1a, as in the names of revisions.
+pub(super) fn fnv(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Returns a name that begins as another one does, and ends with a suffix.

@@ -64,6 +64,8 @@ pub(crate) struct StageRequest {
     pub(crate) force: bool,
     /// What names this client.
     pub(crate) run: String,
+    /// What names the rollout, if it begins only at a generation.
+    pub(crate) begun_as: Option<String>,
 }
 
 impl StageRequest {
@@ -90,6 +92,7 @@ impl StageRequest {
             delete_surge_pods: false,
             force: false,
             run,
+            begun_as: None,
         }
     }
 
@@ -335,7 +338,16 @@ pub(crate) fn plan(
     let live = daemon_set.template();
     let is_changed = new_template.is_some_and(|template| !template.same_meaning(&live));
     let template_generation = daemon_set.template_generation().map(|present| present + i64::from(is_changed));
-    let mut flags = StageFlags { replaced_revision, template_generation, restarted_at, ..request.flags(snapshot.now) };
+    let target = request.undone_revision().and_then(|number| before.revisions.number(number));
+    let mut flags = StageFlags {
+        replaced_revision,
+        template_generation,
+        target_revision: target.map(|target| target.object.hash().to_owned()),
+        // Whoever continues it by hand continues the same one.
+        begun_as: request.begun_as.clone().or_else(|| begun?.flags.as_ref()?.begun_as.clone()),
+        restarted_at,
+        ..request.flags(snapshot.now)
+    };
     // Whoever pauses it has looked at what is broken.
     let goes_on = begun.filter(|_| daemon_set.annotations.contains_key(RUN_ANNOTATION));
     if let (Some(staged), Some(began)) = (&mut flags.staged, goes_on.and_then(Hold::rollout_began)) {
@@ -494,6 +506,7 @@ pub(crate) fn plan(
         skipped: if is_advanced { Vec::new() } else { skipped },
         evicts: request.evict,
         rolls_back: request.is_undo(),
+        to_revision: request.undone_revision(),
         restarts: matches!(request.template, NewTemplate::Restart(_)),
         max_unavailable: int(allowed_now),
         not_counted,

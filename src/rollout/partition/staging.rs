@@ -1,6 +1,7 @@
 //! A rollout in several stages: which of them a run carries out, and how many nodes each updates.
 
 use super::canary::{Value, canary};
+use super::job::fnv;
 use super::order::order;
 use super::plan::{Amount, StageRefusal, StageRequest, keep};
 use super::template::{NewTemplate, template};
@@ -125,29 +126,52 @@ pub(super) fn running<'v, 'a>(
     Ok(Running { amount: Amount::Keep(keeps[number]), nodes, report })
 }
 
-/// Returns the number of the revision that a rollback goes back to which was begun because the wanted template had failed, and has not
-/// ended.
-pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Option<i64> {
+/// A rollback that was begun because a template had failed, and has not ended; contains the number of the revision that it goes back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// It is under way.
+    Begun(i64),
+    /// Somebody has changed the template since; the revision may not be known.
+    Overtaken(Option<i64>),
+}
+
+/// Returns the rollback that was begun because the wanted template had failed, and has not ended.
+pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Option<Unfinished> {
     let hold = Hold::in_force(revisions.daemon_set)?;
+    let is_another = hold.is_of_another_template(revisions.daemon_set);
     let left = hold.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
     let wanted = template(revisions, wanted).ok().flatten()?;
     let left = revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
-    left.same_meaning(&wanted).then(|| revisions.current().map(Revision::number))?
+    match revisions.rolled_back_to() {
+        _ if !left.same_meaning(&wanted) => None,
+        Some(target) if target.is_current || !is_another => Some(Unfinished::Begun(target.number())),
+        target => is_another.then(|| Unfinished::Overtaken(target.map(Revision::number))),
+    }
 }
 
-/// Returns whether a stage would begin to roll a template out: it is neither that of the stage that was begun, nor on all nodes already.
-pub(crate) fn begins(situation: &Situation<'_>, wanted: &NewTemplate) -> bool {
-    let (daemon_set, revisions) = (situation.daemon_set, &situation.revisions);
+/// Returns whether a stage would begin to roll a template out: it is neither that of the stage that the same command has begun, nor on all
+/// nodes already. Somebody else may have begun another one.
+pub(crate) fn begins(situation: &Situation<'_>, request: &StageRequest) -> bool {
+    let daemon_set = situation.daemon_set;
     let hold = Hold::in_force(daemon_set).filter(|hold| !hold.is_of_another_template(daemon_set));
-    let flags = hold.and_then(|hold| hold.flags);
-    if flags.is_some_and(|flags| !flags.is_undo && flags.template_generation.is_some()) {
+    let flags = hold.and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
+    if flags.is_some_and(|flags| flags.begun_as.is_some() && flags.begun_as == request.begun_as) {
         return false;
     }
-    match template(revisions, wanted) {
-        Ok(Some(wanted)) => !wanted.same_meaning(&revisions.live),
+    match template(&situation.revisions, &request.template) {
+        Ok(Some(_)) => true,
         // What is there may be what was taken back to.
         _ => situation.eligible().any(|node| node.old.is_some()),
     }
+}
+
+/// Returns what names a rollout that begins only at a generation: a hold that has it was begun for the same one.
+pub(crate) fn begun_as(generation: i64, wanted: &NewTemplate) -> String {
+    let words = match wanted {
+        NewTemplate::Manifest(manifest) => manifest.template().value().to_string(),
+        wanted => format!("{wanted:?}"),
+    };
+    format!("{generation} {:08x}", fnv(words.as_bytes()))
 }
 
 /// Returns the stages of the rollout that a hold is about; `None` if it has only one.
@@ -183,7 +207,7 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
 mod tests {
     use serde_json::json;
 
-    use super::{StageRefusal, StageState, Staging};
+    use super::{StageRefusal, StageState, Staging, Unfinished};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
     use crate::facts::revisions::Revisions;
@@ -410,10 +434,12 @@ mod tests {
     #[test]
     fn a_rollback_that_has_not_ended_is_gone_on_with() {
         let images = |image: &str| NewTemplate::Images(vec![("agent".to_owned(), image.to_owned())]);
-        let of = |is_undo: bool, replaced: &str, wanted: &NewTemplate| {
+        let of = |(is_undo, replaced): (bool, &str), wanted: &NewTemplate, target: Option<(&str, i64)>| {
             let flags = StageFlags {
                 is_undo,
                 replaced_revision: Some(replaced.to_owned()),
+                target_revision: target.map(|(target, _)| target.to_owned()),
+                template_generation: target.map(|(_, generation)| generation),
                 progress_deadline_seconds: 600,
                 ..StageFlags::default()
             };
@@ -425,13 +451,23 @@ mod tests {
             let mut world = world.template(json!({"containers": [{"name": "agent", "image": "agent:1"}]}));
             world.snapshot.controller_revisions.clear();
             let world = world.revision_of_image("hash1", 4, "agent:1").revision_of_image("hash2", 3, "agent:2");
-            let snapshot = world.finish();
+            let snapshot = world.revision_of_image("hash0", 1, "agent:0").finish();
             super::unfinished_rollback(&Revisions::of(&snapshot.daemon_sets[0], &snapshot), wanted)
         };
-        assert_eq!(of(true, "hash2", &images("agent:2")), Some(4));
-        assert_eq!(of(true, "hash2", &images("agent:3")), None, "another template is wanted");
-        assert_eq!(of(true, "hash2", &NewTemplate::Live), None, "what is there is what is rolled back to");
-        assert_eq!(of(false, "hash2", &images("agent:2")), None, "it was begun to replace it");
-        assert_eq!(of(true, "gone", &images("agent:2")), None);
+        let undo = (true, "hash2");
+        assert_eq!(of(undo, &images("agent:2"), None), Some(Unfinished::Begun(4)));
+        assert_eq!(of(undo, &images("agent:3"), None), None, "another template is wanted");
+        assert_eq!(of(undo, &NewTemplate::Live, None), None, "what is there is what is rolled back to");
+        assert_eq!(of((false, "hash2"), &images("agent:2"), None), None, "it was begun to replace it");
+        assert_eq!(of((true, "gone"), &images("agent:2"), None), None);
+        // Somebody has changed the template since, and perhaps back.
+        for (target, expected) in [
+            (("hash1", 2), Unfinished::Begun(4)),
+            (("hash1", 1), Unfinished::Begun(4)),
+            (("hash0", 1), Unfinished::Overtaken(Some(1))),
+            (("gone", 1), Unfinished::Overtaken(None)),
+        ] {
+            assert_eq!(of(undo, &images("agent:2"), Some(target)), Some(expected), "{target:?}");
+        }
     }
 }

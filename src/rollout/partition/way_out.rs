@@ -278,6 +278,9 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
             PartitionStage::Stopped if !report.rolls_back => {
                 "to let the controller finish, without gates, once the cause is fixed"
             }
+            PartitionStage::Complete if !report.rolls_back => {
+                "to let the controller finish at its own pace, without gates"
+            }
             _ => "to resume",
         };
         fixes.push(Fix::new(advice, name.command("resume")));

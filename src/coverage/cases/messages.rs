@@ -851,12 +851,9 @@ fn what_a_container_says_before_a_probe_kills_it_tells_more_than_the_probe() {
         assert_eq!(reason.code, R::LivenessFailing);
         assert_eq!(reason.message.contains("it said last"), expected.is_some(), "{}", reason.message);
         let advice = &reason.fix.advice;
-        assert!(advice.contains(expected.unwrap_or("correct the")), "{said}: {advice}");
-        assert_eq!(
-            command(&reason).starts_with("kubectl edit"),
-            expected.is_none() && unhealthy == startup,
-            "{advice}"
-        );
+        let otherwise = if unhealthy == startup { "if it only takes longer to start" } else { "correct the" };
+        assert!(advice.contains(expected.unwrap_or(otherwise)), "{said}: {advice}");
+        assert!(command(&reason).contains("logs"), "{advice}");
     }
 }
 
@@ -1289,5 +1286,71 @@ fn of_several_volumes_the_one_whose_node_is_at_fault_tells() {
         let world = creating().event("Pod", "agent-x", "FailedMount", kubelets, times[0]);
         let reason = first(world.event("Pod", "agent-x", "FailedMount", own, times[1]));
         assert_eq!(reason.fix.advice.contains("check the disk of the node"), is_of_node, "{times:?} {reason:?}");
+    }
+}
+
+/// A pod whose `driver` is killed because its probe is refused, and whose sidecar has ended with a message.
+fn killed_beside(sidecar: &Value, message: &str) -> Reason {
+    let containers = json!([{"name": "driver", "image": "driver:1", "livenessProbe": {}}, sidecar]);
+    let status = |name: &str, exit_code: i32, message: &str| {
+        let mut status = ended("Error", exit_code, message);
+        status.as_object_mut().unwrap().insert("name".to_owned(), json!(name));
+        status
+    };
+    let patch = json!({"spec": {"containers": containers},
+        "status": {"containerStatuses": [status("driver", 143, ""), status("sidecar", 1, message)]}});
+    let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
+    let refused = "Liveness probe failed: Get \"http://10.0.0.1:9808/healthz\": dial tcp 10.0.0.1:9808: connect: connection refused";
+    let mut world = world.event("Pod", "agent-x", "Unhealthy", refused, "11:57:30");
+    world.snapshot.events[0].involved_object.field_path = "spec.containers{driver}".to_owned();
+    first(world)
+}
+
+#[test]
+fn a_container_that_answers_for_another_one_is_the_cause() {
+    let of = |image: &str, args: Value| json!({"name": "sidecar", "image": image, "args": args});
+    let in_use = "failed to start http server: listen tcp :9808: bind: address already in use";
+    for (sidecar, message, is_cause) in [
+        (of("registry.k8s.io/sig-storage/livenessprobe:v2.15.0", json!([])), "", true),
+        (of("mirror/livenessprobe@sha256:1", json!([])), "", true),
+        (of("other:1", json!([])), "dial tcp 127.0.0.1:9808: connect: connection refused", false),
+        (of("other:1", json!([])), in_use, true),
+        (of("other:1", json!(["--port=19808"])), "panic: no level", false),
+        (of("livenessprobe-exporter:1", json!([])), "", false),
+    ] {
+        let reason = killed_beside(&sidecar, message);
+        assert_eq!(reason.message.starts_with("container sidecar crashes"), is_cause, "{sidecar}: {}", reason.message);
+    }
+}
+
+#[test]
+fn what_only_follows_another_container_is_told_after_it() {
+    let follows = "Lost connection to CSI driver, exiting";
+    for (sidecar, driver, first_is) in
+        [(follows, "", "driver"), (follows, "panic: x", "driver"), ("panic: y", "", "sidecar")]
+    {
+        let containers = json!([{"name": "sidecar", "image": "a:1"}, {"name": "driver", "image": "b:1"}]);
+        let status = |name: &str, message: &str| {
+            let mut status = ended("Error", 1, message);
+            status.as_object_mut().unwrap().insert("name".to_owned(), json!(name));
+            status
+        };
+        let patch = json!({"spec": {"containers": containers},
+            "status": {"containerStatuses": [status("sidecar", sidecar), status("driver", driver)]}});
+        let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
+        let message = first(world).message;
+        assert!(message.starts_with(&format!("container {first_is} ")), "{sidecar} {driver}: {message}");
+    }
+}
+
+#[test]
+fn a_startup_probe_may_fail_for_as_long_as_it_is_given() {
+    for (threshold, waits) in [(60, true), (3, false)] {
+        let containers = json!([{"name": "agent", "image": "agent:2", "startupProbe": {"failureThreshold": threshold, "periodSeconds": 10}}]);
+        let status = json!({"restartCount": 0, "started": false, "state": {"running": {"startedAt": at("11:59:00")}}});
+        let world = plain().template(json!({"containers": containers}));
+        let advice =
+            first(world.unready_pod("agent-x", "n", status, json!({"spec": {"containers": containers}}))).fix.advice;
+        assert_eq!(advice.starts_with("wait: "), waits, "{threshold}: {advice}");
     }
 }

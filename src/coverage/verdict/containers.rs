@@ -51,7 +51,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         found.extend(of_this.map(|(says, finding)| (says, container, of_container(subject, pod, container, finding))));
     }
     // It may be killed because that one does not answer for it.
-    let answering = probes::answering(subject, pod, events);
+    let answering = probes::answering(pod, events);
     // A container may crash only because another one has not started, or was killed.
     found.sort_by_key(|(says, container, finding)| {
         (answering != Some(container.name.as_str()), *says, finding.code == ReasonCode::CrashLooping)

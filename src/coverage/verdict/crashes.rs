@@ -73,7 +73,7 @@ const LAST_WORDS: &[Cause] = &[
     cause(
         FixIn::Template,
         &["listen …cannot assign requested address", "bind…cannot assign requested address"],
-        "have it listen on an address that the node has, or give the node the one that it names (an IPv6 address needs IPv6 on the node)",
+        "have it listen on all addresses, or on one that the pod has: on the host network, those of the node (an IPv6 address needs IPv6 there)",
     ),
     cause(
         FixIn::Template,
@@ -511,12 +511,13 @@ pub fn end_text(end: &ContainerStateTerminated) -> String {
     }
 }
 
-/// What programs say that do not get the lock that another instance holds.
+/// What programs say of a lock that another process holds.
+const HELD: &[&str] = &["locked by another", "lock is held by", "lock held by", "held by another process"];
+
+/// What they say that do not get one, or find another instance of themselves.
 const LOCKED: &[&str] = &[
     "already locked",
-    "locked by another",
     "lock is held",
-    "lock held by",
     "could not lock",
     "cannot lock",
     "failed to lock",
@@ -540,13 +541,14 @@ fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
         // `flock(2)` of a file.
         || (has_host_path && said.contains("open /") && has(&["resource temporarily unavailable"]))
         || (has_host_path && said.contains("listen unix") && has(&["address already in use"]))
+        || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
         || is_locked(template, said)
 }
 
 /// Returns whether a program says that another one holds a lock, which may be in a directory of the node.
 fn is_locked(template: &Template, said: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-    has_host_path(template) && has(LOCKED) && !has(ELSEWHERE)
+    has_host_path(template) && has(HELD) && !has(ELSEWHERE)
 }
 
 fn has_host_path(template: &Template) -> bool {

@@ -63,7 +63,7 @@ fn summary(subject: &Subject, node: &Node, pods: &[&Pod], verdict: &NodeVerdict)
         NodeState::Available if !posts_status => "was last reported as available, but",
         NodeState::Available => "is available, but",
         NodeState::Pending => "is not scheduled",
-        NodeState::Starting => "is starting",
+        NodeState::Starting => "has not started",
         NodeState::NotReady => "is not ready",
         NodeState::Ready => "is ready, but not yet available",
         NodeState::Terminating => "is being deleted",

@@ -284,7 +284,7 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
         () if pod.is_terminal() => NodeState::Failed,
         () if pod.spec.node_name.is_empty() => NodeState::Pending,
         () if pod.is_ready() => NodeState::Ready,
-        () if roles::all_started(pod) || pod.restarts() > 0 => NodeState::NotReady,
+        () if roles::all_started(pod) => NodeState::NotReady,
         () => NodeState::Starting,
     };
     let mut findings = match state {

@@ -14,7 +14,7 @@ use super::sentence::Sentence;
 use super::telling::{quoted, telling_line, tells_of_failure};
 use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod, Probe};
-use crate::model::template_parts::{containers, texts};
+use crate::model::template_parts::containers;
 use crate::report::age::seconds_between;
 use crate::report::reason::ReasonCode;
 
@@ -244,40 +244,40 @@ pub fn killed(
     })
 }
 
+/// Returns how a container has ended, now and before.
+fn ends(status: &ContainerStatus) -> impl Iterator<Item = &ContainerStateTerminated> {
+    [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref())
+}
+
 /// The sidecar of CSI drivers that answers their probes, by the end of its image's name (github.com/kubernetes-csi/livenessprobe).
 const LIVENESS_PROBE: &str = "livenessprobe";
 
-/// Returns the container that should answer the probe of another one but is not there, according to the kubelet, which was refused a
-/// connection to its port: one that names the port, which that other one does not.
-pub fn answering<'p>(subject: &Subject, pod: &'p Pod, events: &[&Event]) -> Option<&'p str> {
-    let refused = events.iter().filter(|event| event.reason == "Unhealthy").find_map(|event| {
+/// Returns the container that should answer the probe of another one but does not run, according to the kubelet, which was refused a
+/// connection: the sidecar that is made for that, or one that has failed to listen on the port. `None` if the one that is killed says
+/// itself what it has failed of.
+pub fn answering<'p>(pod: &'p Pod, events: &[&Event]) -> Option<&'p str> {
+    let (own, port) = events.iter().filter(|event| event.reason == "Unhealthy").find_map(|event| {
         let (before, _) = event.message.split_once(": connect: connection refused")?;
         let (_, port) = before.rsplit_once("dial tcp ")?.1.rsplit_once(':')?;
-        let own = event.involved_object.field_path.split(['{', '}']).nth(1)?;
-        Some((own, port.to_owned()))
-    });
-    let (own, port) = refused?;
-    let template = template_of(subject, pod).value();
-    let names_port = |name: &str| {
-        let own = containers(template).find(|own| own["name"] == name);
-        let mut named =
-            own.into_iter().flat_map(|own| ["args", "command", "env"].map(|field| &own[field])).flat_map(texts);
-        named.any(|text| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port))
-    };
+        Some((event.involved_object.field_path.split(['{', '}']).nth(1)?, port))
+    })?;
     let is_sidecar = |container: &Container| {
-        let (name, _) = container.image.split_once('@').unwrap_or((&container.image, ""));
-        name.rsplit('/').next().and_then(|last| last.split(':').next()) == Some(LIVENESS_PROBE)
+        let name = container.image.split('@').next().and_then(|name| name.rsplit('/').next());
+        name.and_then(|name| name.split(':').next()) == Some(LIVENESS_PROBE)
     };
-    let ends_with_port = |status: &ContainerStatus| {
-        let ends = [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref());
-        ends.into_iter().any(|end| end.message.contains(&format!(":{port}: ")))
+    let did_not_listen = |status: &ContainerStatus| {
+        let words = format!(":{port}: bind: ");
+        ends(status).any(|end| end.message.contains("listen ") && end.message.contains(&words))
     };
-    let others = || walk(pod).filter(|(_, container, _)| container.name != own);
-    let answers = |(_, container, status): &Observed| {
-        is_sidecar(container) || names_port(&container.name) || ends_with_port(status)
-    };
-    let found = others().filter_map(|(role, container, status)| Some((role, container, status?))).find(answers);
-    found.filter(|_| !names_port(own)).map(|(_, container, _)| container.name.as_str())
+    let says_why = |end: &ContainerStateTerminated| telling_line(&end.message).is_some_and(tells_of_failure);
+    let mut own_ends = pod.container_statuses().filter(|status| status.name == own).flat_map(ends);
+    if own_ends.any(says_why) {
+        return None;
+    }
+    let mut others = walk(pod).filter(|(_, container, _)| container.name != own);
+    let answers = |container: &Container, status: &ContainerStatus| is_sidecar(container) || did_not_listen(status);
+    let found = others.find(|(_, container, status)| status.is_some_and(|status| answers(container, status)));
+    found.map(|(_, container, _)| container.name.as_str())
 }
 
 /// Finds that the kubelet has killed a container because its postStart hook failed.

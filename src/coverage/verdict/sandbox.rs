@@ -46,8 +46,7 @@ const CAUSES: &[Cause] = &[
             "insufficientcidrblocks",
         ],
         "free IP addresses, or enlarge the address range of the network plugin: the node has none left for pods; if it has far fewer pods \
-         than addresses, the plugin keeps those of former pods: drain and reboot the node, or remove their files (host-local: \
-         /var/lib/cni/networks)",
+         than addresses, the plugin keeps those of former pods: drain and reboot the node",
     )
     .and(Also::ShowPodsOfNode),
     cause(

@@ -236,7 +236,7 @@ impl Dump {
         needs_all_pods_on: impl Fn(&Snapshot) -> BTreeSet<String>,
     ) -> Result<Reading, ClusterError> {
         let needs = query.needs();
-        let CoverageScope { node, node_selector, config, .. } = &needs.scope;
+        let CoverageScope { node, node_selector, config, secrets, .. } = &needs.scope;
         let Contents { mut objects, mut warnings, foreign_files, .. } = self.collect(stdin, &needs)?;
         warnings.extend(self.check_namespace(&objects, query)?);
         if let Some(unreadable) = objects.unreadable.iter().find(|unreadable| unreadable.is_requested(query)) {
@@ -324,7 +324,7 @@ impl Dump {
         // Objects that a dump lacks may exist.
         let lacking = [
             (*config, Kind::ConfigMaps),
-            (*config, Kind::Secrets),
+            (*secrets, Kind::Secrets),
             (needs.budgets && !has_budgets, Kind::PodDisruptionBudgets),
         ];
         let lacking = lacking.into_iter().filter(|(is_lacking, _)| *is_lacking && !needs.everything);

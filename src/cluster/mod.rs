@@ -89,8 +89,10 @@ pub struct CoverageScope {
     pub node_selector: LabelSelector,
     /// Whether to read LimitRanges, runtime classes and priority classes, to simulate new pods.
     pub admission: bool,
-    /// Whether to read the metadata of the ConfigMaps and Secrets that templates use, and when containers have started.
+    /// Whether to read the metadata of the ConfigMaps that templates use, and when containers have started.
     pub config: bool,
+    /// Whether to read the metadata of the Secrets that templates use, too.
+    pub secrets: bool,
     /// Whether not to read what prevents pods from being evicted from nodes whose drain is stuck.
     pub without_held_pods: bool,
 }

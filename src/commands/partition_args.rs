@@ -97,8 +97,8 @@ pub struct PartitionArgs {
     pub(super) as_job: Option<String>,
     /// Begin only if metadata.generation is N.
     ///
-    /// Otherwise, exit with 3, so that a repeated command does not roll out again what was rolled back. A rollout or a rollback that has
-    /// begun continues. The command of --as-job has this flag.
+    /// Otherwise, exit with 3, so that a repeated command does not roll out again what was rolled back. A rollout that the same
+    /// command has begun continues, and so does its rollback. The command of --as-job has this flag.
     #[arg(long, value_name = "N", conflicts_with = "as_job", hide_short_help = true)]
     pub(super) if_generation: Option<i64>,
     #[command(flatten)]

@@ -232,6 +232,7 @@ pub(super) fn half_held(error: CommandError, before: &DaemonSet, now: &DaemonSet
     }
     let advice = "the new template is stored, which the controller then rolls out to all nodes, without gates; to restore the strategy";
     error
+        .hint(Fix::new("to take the new template back first", name.command("undo")))
         .hint(Fix::new(advice, restore))
         .hint(Fix::new("to see the new template", name.command("history").switch("--diff")))
 }

@@ -163,7 +163,8 @@ pub(super) struct Rollouts {
 impl Rollouts {
     /// Returns the query: for a single named DaemonSet also the ConfigMaps and Secrets that it uses.
     fn query(names: Vec<String>, flavors: Flavors) -> Query {
-        let wanted = Wanted::Coverage(CoverageScope { config: names.len() == 1, ..CoverageScope::default() });
+        let config = names.len() == 1;
+        let wanted = Wanted::Coverage(CoverageScope { config, secrets: config, ..CoverageScope::default() });
         Query { names, flavors, wanted, ..Query::default() }
     }
 

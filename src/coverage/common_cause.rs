@@ -64,8 +64,6 @@ pub(super) struct Observation<'a> {
     pub(super) node: &'a Node,
     /// The hash of its pod's revision; `None` if it has no pod, or the failure cannot be caused by a template.
     pub(super) revision: Option<&'a str>,
-    /// When its oldest pod was created.
-    pub(super) created: Option<Timestamp>,
     /// Why it fails; `None` if it is available.
     pub(super) failing: Option<ReasonCode>,
 }
@@ -155,16 +153,6 @@ struct FeatureTable<'a> {
     by_value: BTreeMap<&'a str, Outcomes>,
 }
 
-/// Returns whether all pods that fail are younger than those that are available: the age of a node then tells no more than that of its
-/// pod, before which anything may have changed.
-fn are_younger_pods(observations: &[Observation<'_>]) -> bool {
-    let of = |fails: bool| {
-        observations.iter().filter(move |one| one.failing.is_some() == fails).filter_map(|one| one.created)
-    };
-    let (oldest, youngest) = (of(true).min(), of(false).max());
-    oldest.zip(youngest).is_some_and(|(oldest, youngest)| oldest > youngest)
-}
-
 /// Numbers of available nodes, and of failing ones by reason.
 #[derive(Default)]
 struct Outcomes {
@@ -197,9 +185,6 @@ impl Outcomes {
 impl<'a> FeatureTable<'a> {
     fn new(feature: Feature, observations: &[Observation<'a>], now: Timestamp) -> Self {
         let mut table = FeatureTable { feature, all: Outcomes::default(), by_value: BTreeMap::new() };
-        if feature == Feature::NodeAge && are_younger_pods(observations) {
-            return table;
-        }
         for (index, observation) in observations.iter().enumerate() {
             if feature == Feature::Revision && observation.revision.is_none() {
                 continue;
@@ -349,7 +334,7 @@ mod tests {
             .map(|(node, revision, failing)| {
                 // A lost node says nothing about a revision.
                 let revision = revision.filter(|_| *failing != LOST);
-                Observation { node, revision, created: None, failing: *failing }
+                Observation { node, revision, failing: *failing }
             })
             .collect();
         claims(&observations, now(), THRESHOLD)
@@ -409,8 +394,7 @@ mod tests {
     fn values_that_split_equally_well_are_all_told() {
         let labels = [("karpenter.sh/nodepool", "batch"), ("topology.kubernetes.io/zone", "a")];
         let nodes = [node(&labels, "6.9"), node(&[("pool", "web"), labels[1]], "6.8")];
-        let observation =
-            |number: usize, failing| Observation { node: &nodes[number], revision: None, created: None, failing };
+        let observation = |number: usize, failing| Observation { node: &nodes[number], revision: None, failing };
         let mut observations = vec![observation(0, CRASH); 6];
         observations.extend(vec![observation(1, None); 20]);
         let found = claims(&observations, now(), THRESHOLD);
@@ -485,7 +469,6 @@ mod tests {
                 .map(|node| Observation {
                     node,
                     revision: Some(["old", "new"][random.below(2) as usize]),
-                    created: None,
                     failing: (random.below(size) < failing).then(|| codes[random.below(reasons) as usize]),
                 })
                 .collect();
@@ -531,7 +514,7 @@ mod tests {
         let (batch, web) = ([("pool", "batch")], [("pool", "web")]);
         let nodes = [node(&batch, "6.8"), node(&batch, "6.9"), node(&web, "6.8")];
         let observe = |count: usize, node: usize, failing| {
-            vec![Observation { node: &nodes[node], revision: None, created: None, failing }; count]
+            vec![Observation { node: &nodes[node], revision: None, failing }; count]
         };
         let observations = [observe(10, 0, CRASH), observe(10, 1, LOST), observe(2, 0, None), observe(38, 2, None)];
         let found = claims(&observations.concat(), now(), THRESHOLD);
@@ -554,11 +537,9 @@ mod tests {
             ("age", [of_age(minute, "6.8"), of_age(month, "6.8"), of_age(month, "6.8")], "less"),
             ("an hour", [of_age(3_600, "6.8"), of_age(3_599, "6.8"), of_age(3_599, "6.8")], "more"),
         ] {
-            let mut observations =
-                vec![Observation { node: &nodes[0], revision: None, created: None, failing: CRASH }; 8];
-            observations.push(Observation { node: &nodes[1], revision: None, created: None, failing: None });
-            observations
-                .extend(vec![Observation { node: &nodes[2], revision: None, created: None, failing: None }; 40]);
+            let mut observations = vec![Observation { node: &nodes[0], revision: None, failing: CRASH }; 8];
+            observations.push(Observation { node: &nodes[1], revision: None, failing: None });
+            observations.extend(vec![Observation { node: &nodes[2], revision: None, failing: None }; 40]);
             let found = claims(&observations, now(), THRESHOLD);
             assert_eq!(found.len(), 1, "{name}: {found:?}");
             assert_eq!(

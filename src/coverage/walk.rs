@@ -189,13 +189,7 @@ impl<'s, 'a> Walk<'s, 'a> {
             let is_of_pod = is_available || diagnosis.as_ref().is_some_and(Diagnosis::can_be_template);
             let revision = pods.pods.first().map(|pod| pod.revision_hash());
             let revision = revision.filter(|hash| is_of_pod && !hash.is_empty());
-            let created = pods.pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.get()).min();
-            self.observations.push(Observation {
-                node,
-                revision,
-                created,
-                failing: failing.map(|trouble| trouble.code),
-            });
+            self.observations.push(Observation { node, revision, failing: failing.map(|trouble| trouble.code) });
         }
         if let Some(label) = &self.options.by {
             let value = node.metadata.labels.get(label).map(String::as_str);

@@ -47,7 +47,10 @@ pub(crate) fn scheduler_log() -> Fix {
 fn log_of(program: &str) -> Fix {
     let logs = Command::kubectl(&["logs", "--tail", "100"]).namespace("kube-system");
     let logs = logs.flag("-l", format!("component={program}"));
-    Fix::new(format!("see the log of {program}, which runs: it has renewed its lease"), logs)
+    let advice = format!(
+        "see the log of {program}, which has renewed its lease; if it is no pod of this cluster, ask who operates it"
+    );
+    Fix::new(advice, logs)
 }
 
 /// The controller that creates and replaces the pods of a DaemonSet.

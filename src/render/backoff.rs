@@ -78,7 +78,7 @@ fn by_itself(alike: &[&Backoff], plan: &ChangePlan) -> String {
     {
         return match next > plan.now {
             true => format!("the next attempt by itself is in {}", from_now(next)),
-            false => "the controller is about to try again".to_owned(),
+            false => "the next attempt is due".to_owned(),
         };
     }
     match alike.iter().filter_map(|it| it.latest).max().filter(|latest| *latest > plan.now) {

@@ -40,7 +40,10 @@ pub fn sentence(cause: &CommonCause) -> String {
 pub(super) fn blame(causes: &[CommonCause], suspect: Option<&Suspect>, now: Timestamp) -> Vec<String> {
     let is_told = |what: SuspectKind| match what {
         SuspectKind::Revision => causes.iter().any(|cause| cause.revision.as_ref().is_some_and(|it| it.current)),
-        SuspectKind::Nodes => causes.iter().any(|cause| cause.revision.is_none()),
+        // The age of nodes may only be that of their pods.
+        SuspectKind::Nodes => {
+            causes.iter().any(|cause| cause.revision.is_none() && cause.shared.feature != Feature::NodeAge)
+        }
         SuspectKind::EveryRevision | SuspectKind::Surroundings | SuspectKind::Configuration => false,
     };
     let suspicion = suspect.filter(|suspect| !is_told(suspect.what)).and_then(suspicion);
@@ -59,20 +62,15 @@ fn configuration(suspect: &Suspect, now: Timestamp) -> Option<String> {
                 1 => "the pod that has started since then fails".to_owned(),
                 failing => format!("{} that have started since then fail", every(failing, "pod")),
             };
-            let alike = suspect.on.as_ref().map_or_else(String::new, |on| {
-                format!(
-                    " So do {} alone that have {}.",
-                    if suspect.failing == 1 { "the node" } else { "the nodes" },
-                    named(on)
-                )
-            });
+            let alike =
+                suspect.on.as_ref().map_or_else(String::new, |on| format!(" Only nodes with {} fail.", named(on)));
             let others = if suspect.failing == 1 { "may fail" } else { "fail" };
             format!(
                 "{kind} {name} was last written {age} ago: {pods}, and those that work started before.{alike} Pods that restart {others}, too."
             )
         }
         _ => format!(
-            "{kind} {name} may be to blame as well: it was last written {age} ago, before these pods started and after those that work."
+            "{kind} {name} may be to blame as well: it was last written {age} ago, before these pods started and after the working ones did."
         ),
     })
 }

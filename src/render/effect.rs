@@ -104,6 +104,9 @@ fn pace(effect: &Effect) -> String {
 
 /// Returns how much of the limit is used, and the consequences.
 fn now(effect: &Effect, pace: Pace) -> String {
+    // With a longer minReadySeconds, pods that are available now no longer count as such.
+    let before = effect.before.and_then(|before| before.in_use);
+    let counts_more = before.zip(pace.in_use).is_some_and(|(before, after)| before < after);
     let in_use = match (pace.in_use, pace.surges) {
         (None, true) => "how many have one now is not known".to_owned(),
         (None, false) => "how many are unavailable now is not known".to_owned(),
@@ -111,16 +114,12 @@ fn now(effect: &Effect, pace: Pace) -> String {
         (Some(0), false) => "none is unavailable now".to_owned(),
         (Some(1), true) => "1 node has one now".to_owned(),
         (Some(number), true) => format!("{number} nodes have one now"),
-        (Some(number), false) => {
-            // With a longer minReadySeconds, pods that are available now no longer count as such.
-            let more = effect.before.and_then(|before| before.in_use).is_some_and(|before| before < number);
-            match (number, more) {
-                (1, false) => "1 is unavailable now".to_owned(),
-                (_, false) => format!("{number} are unavailable now"),
-                (1, true) => "1 will count as unavailable".to_owned(),
-                (_, true) => format!("{number} will count as unavailable"),
-            }
-        }
+        (Some(number), false) => match (number, counts_more) {
+            (1, false) => "1 is unavailable now".to_owned(),
+            (_, false) => format!("{number} are unavailable now"),
+            (1, true) => "1 will count as unavailable".to_owned(),
+            (_, true) => format!("{number} will count as unavailable"),
+        },
     };
     let (Some(replaced), Some(outdated)) = (pace.replaced_now, effect.outdated) else { return in_use };
     // A pod deleted on a node that is down is not replaced.
@@ -138,9 +137,12 @@ fn now(effect: &Effect, pace: Pace) -> String {
         }
         // Unavailable pods are replaced regardless of the limit.
         (_, replaced) if pace.in_use.is_some_and(|in_use| in_use >= pace.allowed) => {
-            let they = if replaced == 1 { "it is" } else { "they are" };
-            let pods = will_be(replaced);
-            format!("{in_use}; {pods} replaced immediately{instead}, because {they} already unavailable")
+            let they = match (replaced, counts_more) {
+                (_, true) => "they will count as unavailable",
+                (1, false) => "it is already unavailable",
+                (_, false) => "they are already unavailable",
+            };
+            format!("{in_use}; {} replaced immediately{instead}, because {they}", will_be(replaced))
         }
         (_, replaced) => format!("{in_use}, so {} replaced immediately{instead}", will_be(replaced)),
     }

@@ -488,7 +488,8 @@ pub struct Suspect {
     pub what: SuspectKind,
     /// The number of the current revision; absent if it is not known.
     pub revision: Option<i64>,
-    /// Eligible nodes where a pod of the current revision fails, or is refused, for a reason that is not the node's.
+    /// Eligible nodes where a pod of the current revision fails, or is refused, for a reason that is not the node's; with `Configuration`,
+    /// a pod of any revision.
     pub failing: usize,
     /// Whether the API server refuses all of these pods, so that none of them has ever run.
     pub is_refused: bool,
@@ -505,7 +506,7 @@ pub struct Suspect {
     pub on: Option<FeatureValue>,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,
-    /// What was changed before the failing pods started, or began to fail, and after all pods that work did.
+    /// What was changed before the failing pods started, and after the working ones did.
     pub configuration: Option<SuspectConfiguration>,
 }
 

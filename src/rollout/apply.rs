@@ -236,6 +236,10 @@ async fn apply_patch<S: Server>(
             {
                 return Application::Refused(StepRefusal::ByServer(error));
             }
+            // What was lost may still arrive.
+            Failed::Refused(error) | Failed::Busy(error) if repeats > 0 => {
+                return after_lost_answer(server, &patch, before, error).await;
+            }
             Failed::Refused(error) | Failed::Busy(error) => return after_refusal(server, &patch, before, error).await,
             Failed::OutcomeUnknown(error) => return after_lost_answer(server, &patch, before, error).await,
             Failed::Lost(error) => match after_lost_answer(server, &patch, before, error).await {

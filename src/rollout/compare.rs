@@ -31,7 +31,7 @@ mod nodes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -471,16 +471,16 @@ impl Compared<'_> {
         let excluded = |node: &str| rows.get(node).is_some_and(|row| row.state == NodeState::NotEligible);
         let code_of = |node: &str| groups.get(node).map(|group| group.code);
         // `status` knows what is accepted of eligible nodes, and of those that are down; others that are excluded count beside them.
+        let accepted_codes = after.accepts().filter_map(|by| {
+            let Accept::Code(code) = by.what.what else { return None };
+            let of_status: HashSet<&str> = by.nodes.iter().map(String::as_str).collect();
+            let others = worse.iter().map(|one| one.node).filter(|one| excluded(one) && code_of(one) == Some(code));
+            let others = others.filter(|one| !of_status.contains(one)).count();
+            by.limit.is_none_or(|limit| by.nodes.len() + others <= limit).then_some(code)
+        });
+        let accepted_codes: HashSet<ReasonCode> = accepted_codes.collect();
         let is_accepted = |node: &str| {
-            let by_code = |code: ReasonCode| {
-                let by = after.accepts().find(|by| by.what.what == Accept::Code(code));
-                by.is_some_and(|by| {
-                    let others =
-                        worse.iter().map(|one| one.node).filter(|one| excluded(one) && code_of(one) == Some(code));
-                    let others = others.filter(|one| !by.nodes.iter().any(|node| node == one)).count();
-                    by.limit.is_none_or(|limit| by.nodes.len() + others <= limit)
-                })
-            };
+            let by_code = |code: ReasonCode| accepted_codes.contains(&code);
             accepted.contains(node) || (excluded(node) && (self.fewer_nodes || code_of(node).is_some_and(by_code)))
         };
         let mut setbacks: Vec<Setback> = Vec::new();

@@ -672,7 +672,7 @@ mod tests {
                 &["n1", "n2"],
                 &[],
                 json!({"maxSurge": 2, "maxUnavailable": 0}),
-                "no pod will be replaced: n1 and n2 have no available pod and hold maxSurge 2",
+                "no pod will be replaced: n1 and n2 have no available new pod and hold maxSurge 2",
             ),
         ] {
             let (held_by, down) = (names(held_by), names(down));

@@ -106,7 +106,7 @@ fn renumbered(rows: &[RevisionRow]) -> Option<String> {
         again.map(|row| row.revision.to_string()).collect::<Vec<_>>().join(", ")
     };
     let (all, unknown) = (of(true), of(false));
-    let when = if unknown.is_empty() { String::new() } else { format!("; when {unknown} was is not known") };
+    let when = if unknown.is_empty() { String::new() } else { format!("; the time of {unknown} is not known") };
     let were = match all.contains(',') {
         true => format!("revisions {all} were rolled out again after they were"),
         false => format!("revision {all} was rolled out again after it was"),
@@ -311,7 +311,7 @@ mod tests {
         // A dump without field managers: the order of the numbers tells, and the time is unknown.
         let (told, note) = rows(&[(3, 5, None), (4, 2, None), (6, 9, None)]);
         assert_eq!(told, [(6, false), (4, true), (3, false)]);
-        assert!(note.ends_with("; when 4 was is not known"), "{note}");
+        assert!(note.ends_with("; the time of 4 is not known"), "{note}");
     }
 
     #[test]

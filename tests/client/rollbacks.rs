@@ -162,7 +162,7 @@ fn lists_of_pods_that_a_cache_answers_are_named_and_roll_nothing_back() {
     let update = ["partition", "agent", "0", "--image=agent=agent:2", "--progress-deadline=13s", "--on-failure=undo"];
     let ended = run(&server, &update);
     assert_eq!((ended.code, image(&live(&cluster))), (Some(6), &json!("agent:2")), "{} {}", ended.out, ended.err);
-    let said = "the DaemonSet's status says updatedNumberScheduled 1, but the list of pods has 0: it is out of date";
+    let said = "updatedNumberScheduled is 1, but the list of pods has 0 updated pods: the list is out of date";
     assert!(ended.out.contains(&format!("waiting: {said}")) && ended.err.contains(said), "{} {}", ended.out, ended.err);
     assert!(!ended.out.contains("no pod is available") && cluster.is_suspended(), "{} {}", ended.out, ended.err);
     let deletions = server.asked().iter().filter(|asked| asked.method == "DELETE").count();

@@ -33,7 +33,7 @@ impl Reader<'_> {
     pub(super) async fn config_objects(&self, daemon_sets: &[&DaemonSet]) -> (Vec<ConfigObject>, Vec<ConfigObject>) {
         let mut wanted: BTreeSet<(Kind, String, String)> = BTreeSet::new();
         for daemon_set in daemon_sets.iter().filter(|_| self.needs.scope.config) {
-            let is_read = |used: &ConfigUse| used.kind != Kind::Secrets || !self.needs.everything;
+            let is_read = |used: &ConfigUse| used.kind != Kind::Secrets || self.needs.scope.secrets;
             let used = uses(&daemon_set.template()).into_iter().filter(is_read);
             wanted.extend(used.map(|used| (used.kind, daemon_set.metadata.namespace.clone(), used.name)));
         }

@@ -102,6 +102,8 @@ impl Transport {
         let deadline = self.connection.deadline();
         let until = repeated_until(deadline);
         let mut retries = Retries::default();
+        // What was lost before may still be carried out.
+        let was_undecided = self.undecided.load(Ordering::Relaxed);
         loop {
             if change.is_step {
                 self.undecided.store(true, Ordering::Relaxed);
@@ -115,7 +117,7 @@ impl Transport {
             let too_long = next.and_then(Result::err);
             let answer = self.success(request, answer, Some(end), too_long).await;
             if change.is_step && matches!(answer, Err(ClusterError::Api { code: 429, .. })) {
-                self.undecided.store(false, Ordering::Relaxed);
+                self.undecided.store(was_undecided, Ordering::Relaxed);
             }
             match (answer, next) {
                 (Ok(response), _) => return response.object().await,

@@ -343,8 +343,11 @@ pub(crate) fn plan(
         replaced_revision,
         template_generation,
         target_revision: target.map(|target| target.object.hash().to_owned()),
-        // Whoever continues it by hand continues the same one.
-        begun_as: request.begun_as.clone().or_else(|| begun?.flags.as_ref()?.begun_as.clone()),
+        // Whoever continues it by hand continues the same one, unless the template was changed since.
+        begun_as: request.begun_as.clone().or_else(|| {
+            let same = begun.filter(|hold| !hold.is_of_another_template(daemon_set))?;
+            same.flags.as_ref()?.begun_as.clone()
+        }),
         restarted_at,
         ..request.flags(snapshot.now)
     };

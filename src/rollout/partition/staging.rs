@@ -155,11 +155,14 @@ pub(crate) fn begins(situation: &Situation<'_>, request: &StageRequest) -> bool 
     let daemon_set = situation.daemon_set;
     let hold = Hold::in_force(daemon_set).filter(|hold| !hold.is_of_another_template(daemon_set));
     let flags = hold.and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
-    if flags.is_some_and(|flags| flags.begun_as.is_some() && flags.begun_as == request.begun_as) {
+    let begun_as = flags.as_ref().map(|flags| &flags.begun_as);
+    if begun_as.is_some_and(|begun_as| begun_as.is_some() && *begun_as == request.begun_as) {
         return false;
     }
     match template(&situation.revisions, &request.template) {
         Ok(Some(_)) => true,
+        // An older release has begun it, or somebody without a generation.
+        _ if begun_as.is_some_and(Option::is_none) => false,
         // What is there may be what was taken back to.
         _ => situation.eligible().any(|node| node.old.is_some()),
     }
@@ -169,7 +172,14 @@ pub(crate) fn begins(situation: &Situation<'_>, request: &StageRequest) -> bool 
 pub(crate) fn begun_as(generation: i64, wanted: &NewTemplate) -> String {
     let words = match wanted {
         NewTemplate::Manifest(manifest) => manifest.template().value().to_string(),
-        wanted => format!("{wanted:?}"),
+        NewTemplate::Images(images) => {
+            let images: Vec<String> = images.iter().map(|(container, image)| format!("{container}={image}")).collect();
+            images.join(",")
+        }
+        NewTemplate::Revision(number) => format!("revision {number}"),
+        // Each run restarts at another time.
+        NewTemplate::Restart(_) => "restart".to_owned(),
+        NewTemplate::Live => String::new(),
     };
     format!("{generation} {:08x}", fnv(words.as_bytes()))
 }

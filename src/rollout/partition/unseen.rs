@@ -35,9 +35,10 @@ pub(super) fn unlisted(situation: &Situation<'_>) -> Option<String> {
     let updated = situation.index.pods_of(daemon_set).filter(|(_, pod)| situation.is_updated(pod) != Some(false));
     let found = int(updated.map(|(node, _)| node).collect::<BTreeSet<_>>().len());
     let counted = daemon_set.status.updated_number_scheduled;
-    // The status of a controller that is down is old.
-    (counted > found && situation.controller_silent_since().is_none()).then(|| {
-        format!("the DaemonSet's status says updatedNumberScheduled {counted}, but the list of pods has {found}: it is out of date")
+    // The status of a controller that is down is old, and one whose pods are refused may not update it.
+    let is_current = situation.controller_silent_since().is_none() && !situation.creation_is_refused();
+    (counted > found && is_current).then(|| {
+        format!("updatedNumberScheduled is {counted}, but the list of pods has {found} updated pods: the list is out of date")
     })
 }
 

@@ -239,7 +239,10 @@ pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to:
     let mut is_any_left = request.nodes.is_empty() || request.nodes.iter().any(is_left);
     if !report.nodes.is_empty() && !report.nodes.iter().any(is_left) && !report.rolls_back {
         // The same command would find no node, or nothing to update.
-        advice = "to begin with other nodes";
+        advice = match request.nodes.is_empty() && continued.flags.node_selector.is_empty() {
+            true => "to begin with other nodes",
+            false => "to begin with other nodes than were chosen",
+        };
         let amount = Amount::Update(IntOrPercent::Int(old.min(int(report.nodes.len()))));
         (continued, is_any_left) = (Continued { amount, ..continued.of_all() }, old > 0);
     }
@@ -378,7 +381,14 @@ pub(in crate::rollout) fn continuation(
     let first_of_all = skip_node(&failures).into_iter().chain(replace_restarted(name, &failures));
     let is_gone = !continued.flags.nodes.is_empty() && !continued.flags.nodes.iter().any(is_left);
     let again = match is_gone {
-        true => finish("no node of the stage is left; to update all others"),
+        true => {
+            let old = situation.eligible().filter(|node| node.old.is_some()).count();
+            let amount = Amount::Update(IntOrPercent::Int(int(continued.flags.nodes.len().min(old))));
+            let others = Continued { amount, ..continued.of_all() };
+            others
+                .again()
+                .map(|again| Fix::new(format!("no node of the stage is left; to begin with other nodes{set}"), again))
+        }
         false => rest.as_ref().unwrap_or(&continued).again().map(|again| Fix::new(format!("{advice}{set}"), again)),
     };
     // None of its pods was ever created: to continue would not help.

@@ -4,19 +4,18 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::fault::failing_since;
 use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::{last_changes, started_at};
 use crate::coverage::{Origin, TemplatePart};
 use crate::model::config_object::{ConfigUse, uses};
-use crate::model::pod::Pod;
+use crate::model::pod::{ContainerStatus, Pod};
 use crate::model::snapshot::Kind;
 use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::SuspectConfiguration;
 use crate::report::stale_config::ConfigName;
 
-/// Returns the object that was changed last of those that the failing pods use, if they have started or failed since then, and all pods
-/// that work and use it started before.
+/// Returns the object that was changed last of those that the failing pods use, if they were created since then, and all pods that work and
+/// use it started before.
 pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration, usize)> {
     let is_of_start = |node: &RolloutNode<'_>| {
         matches!(node.origin(), Some(Origin::Template(TemplatePart::Anything | TemplatePart::Init)))
@@ -30,10 +29,12 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
     });
     let working: Vec<(&Pod, BTreeSet<ConfigUse>)> =
         working.filter_map(|pod| Some((pod, uses(situation.revisions.template_of_pod(pod)?)))).collect();
-    let has_failed_since = |pod: &Pod, used: &ConfigUse, at: Timestamp| {
-        let began = pod.metadata.creation_timestamp.get().max(failing_since(pod, situation.now()));
-        let mut own = pod.container_statuses().filter(|status| status.name == used.container && !status.ready);
-        own.next().is_some() && began.is_some_and(|began| began > at)
+    let has_started_since = |pod: &Pod, used: &ConfigUse, at: Timestamp| {
+        // One that waits for another to start has not read anything.
+        let has_run =
+            |it: &ContainerStatus| it.restart_count > 0 || it.state.running.is_some() || it.state.terminated.is_some();
+        let mut own = pod.container_statuses().filter(|it| it.name == used.container && !it.ready);
+        pod.metadata.creation_timestamp.get().is_some_and(|created| created > at) && own.any(has_run)
     };
     let is_older = |(pod, of_pod): &(&Pod, BTreeSet<ConfigUse>), used: &ConfigUse, at: Timestamp| {
         let is_it = |it: &ConfigUse| (it.kind, &it.name) == (used.kind, &used.name);
@@ -46,7 +47,7 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
     let mut changes = last_changes(situation);
     changes.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
     let (used, changed_at) = changes.into_iter().find(|(used, at)| {
-        failing.iter().all(|pod| has_failed_since(pod, used, *at))
+        failing.iter().all(|pod| has_started_since(pod, used, *at))
             && working.iter().any(|(_, of_pod)| uses_it(of_pod, used))
             && working.iter().all(|pod| is_older(pod, used, *at))
     })?;
@@ -55,7 +56,7 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
     let show: &[&str] = if used.kind == Kind::Secrets { &["describe", "secret"] } else { &["get", "configmap"] };
     let command = Command::kubectl(show).namespace(&situation.daemon_set.metadata.namespace).name(&used.name);
     let command = if used.kind == Kind::Secrets { command } else { command.flag("-o", "yaml") };
-    let advice = format!("correct the {kind}, if that is it: containers read it when they are started again");
+    let advice = format!("if the change is the cause, correct the {kind}: containers read it when they restart");
     let object = ConfigName { kind, name: used.name };
     Some((SuspectConfiguration { object, changed_at, fix: Fix::new(advice, command) }, failing.len()))
 }

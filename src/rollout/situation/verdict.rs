@@ -103,8 +103,13 @@ fn is_finished(situation: &Situation<'_>) -> bool {
 /// Returns whether a pod is about to become available, or a node to stop counting against the budget or the rolling update.
 fn is_waiting_for_pods(situation: &Situation<'_>, step: &NextStep<'_>) -> bool {
     // Since when its node has not existed is not known, only that the pod garbage collector needs no longer than that.
-    let is_recent = || situation.is_recent(last_change(situation), COLLECTION);
-    if step.node_not_found().is_some() && situation.controller_silent_since().is_none() && is_recent() {
+    let is_recent = || {
+        let last = last_change(situation).filter(|at| *at <= situation.now());
+        situation.is_recent(last, COLLECTION)
+    };
+    let is_gone = |node: &RolloutNode<'_>| node.terminating.is_empty() || situation.recovers(node);
+    let is_gone = step.node_not_found().and_then(|node| situation.node(node)).is_some_and(is_gone);
+    if is_gone && situation.controller_silent_since().is_none() && is_recent() {
         return true;
     }
     let used_by = step.update().map_or(&[][..], |update| &update.used_by);

@@ -56,6 +56,7 @@ use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::unchanged::not_read;
 use accept::Acceptances;
+use coverage::is_explained;
 
 /// The expected templates of DaemonSets, by namespace and name.
 pub type Templates = BTreeMap<(String, String), Template>;
@@ -190,7 +191,10 @@ fn status<'a>(
         },
         map: map_label.filter(|_| situation.is_known).map(|label| node_map::node_map(&situation, label)),
         common_causes: match is_known {
-            true => situation.coverage.common_causes.iter().filter(|cause| cause.revision.is_none()).cloned().collect(),
+            true => {
+                let causes = situation.coverage.common_causes.iter().filter(|cause| cause.revision.is_none());
+                causes.filter(|cause| !is_explained(cause, judgement.suspect.as_ref())).cloned().collect()
+            }
             false => Vec::new(),
         },
         problems,

@@ -281,12 +281,14 @@ impl<'a> Facts<'a> {
             let Some(refused) = self.last_event("FailedCreate") else { return false };
             let (created, began) = (self.last_created(), self.rollout_began_at());
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
-            let still_lacks_pods = || {
-                let is_late = began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
-                is_late && self.node_pods.iter().any(NodePods::lacks_pod)
-            };
-            Some(refused) > created && (Some(refused) >= began || still_lacks_pods())
+            let is_late = || began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
+            Some(refused) > created && (Some(refused) >= began || (is_late() && self.lacks_pods()))
         })
+    }
+
+    /// Returns whether the controller has to create a pod before it replaces others.
+    pub fn lacks_pods(&self) -> bool {
+        self.node_pods.iter().any(|node| node.lacks_pod(self.daemon_set))
     }
 
     /// Returns when a pod was last created: its event may have been dropped, and it may have been deleted.
@@ -301,7 +303,7 @@ impl<'a> Facts<'a> {
         let is_past = |at: Option<Timestamp>| at.is_none_or(|at| self.seconds_since(at) > TO_CREATE);
         let lacks_pod = |(node, pods): &(Option<&Node>, &NodePods<'_>)| {
             let joined = node.and_then(|node| node.metadata.creation_timestamp.get());
-            pods.lacks_pod() && is_past(joined)
+            pods.lacks_pod(self.daemon_set) && is_past(joined)
         };
         self.pods_known
             && self.nodes().any(|node| lacks_pod(&node))

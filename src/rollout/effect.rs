@@ -169,7 +169,7 @@ impl<'a> ControllerView<'_, 'a> {
             return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
         };
         // As long as the controller fails to create pods, it does not get to the rolling update; and it may have to delete one first.
-        let is_refused = self.creation_is_refused && nodes.iter().any(NodePods::lacks_pod);
+        let is_refused = self.creation_is_refused && nodes.iter().any(|node| node.lacks_pod(daemon_set));
         if is_refused || (!step.surges && self.facts.deletion_refusal().is_some()) {
             let in_use = Some(int(step.used_by.len()));
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });

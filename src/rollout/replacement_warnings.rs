@@ -22,7 +22,7 @@ use crate::report::plan::{Warning, WarningCode};
 use crate::report::reason::{Reason, ReasonCode};
 use crate::report::rollout_status::{Suspect, SuspectKind};
 use crate::report::{count, count_and, named};
-use crate::scheduling::daemon_pods::{self, NodePods};
+use crate::scheduling::daemon_pods;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 
@@ -139,8 +139,8 @@ impl Replacement<'_> {
         };
         self.by_controller
             && !allows_surge(self.after)
-            && !is_missing(situation)
             && situation.is_known
+            && !situation.lacks_pods()
             && replaced(situation, self).iter().all(|(_, pod)| takes_no_more(&pod.spec))
     }
 }
@@ -206,7 +206,7 @@ pub(crate) fn replacement_warnings(situation: &Situation<'_>, replacement: &Repl
             return removed.into_iter().chain(refused()).chain(missing_objects(situation, replacement)).collect();
         }
         // Nodes that wait for their pods will get one of the new template.
-        let waits = situation.creation_is_refused() && is_missing(situation);
+        let waits = situation.creation_is_refused() && situation.lacks_pods();
         return removed.into_iter().chain(waits.then(refused).flatten()).collect();
     }
     let suspect = suspect(situation);
@@ -318,16 +318,11 @@ fn not_by_nodes(situation: &Situation<'_>, replacement: &Replacement<'_>, suspec
     warnings.collect()
 }
 
-/// Returns whether the controller has to create a pod, before it replaces others.
-fn is_missing(situation: &Situation<'_>) -> bool {
-    situation.is_known && situation.node_pods.iter().any(NodePods::lacks_pod)
-}
-
 /// Warns that the API server refuses new pods.
 fn refused(situation: &Situation<'_>, replacement: &Replacement<'_>, refusal: (Reason, bool)) -> Warning {
     let (Reason { code, message, fix, .. }, is_certain) = refusal;
     // As long as the controller fails to create pods, it does not get to the rolling update.
-    let so = match replacement.by_controller && is_missing(situation) {
+    let so = match replacement.by_controller && situation.is_known && situation.lacks_pods() {
         true => "the controller replaces no pod",
         false => "a pod that is deleted is not recreated",
     };

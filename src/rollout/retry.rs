@@ -88,10 +88,7 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
 /// Returns whether the controller may be waiting to create or delete pods: some were refused or are missing, or that is unknown.
 fn may_wait(before: &Situation<'_>) -> bool {
     let is_known = before.is_known && before.knows(Kind::Events);
-    !is_known
-        || before.creation_is_refused()
-        || before.deletion_refusal().is_some()
-        || before.node_pods.iter().any(NodePods::lacks_pod)
+    !is_known || before.creation_is_refused() || before.deletion_refusal().is_some() || before.lacks_pods()
 }
 
 /// Suggests deleting the pods that back off longest, if they are recreated. Attempts that are due happen anyway.

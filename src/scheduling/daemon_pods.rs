@@ -208,10 +208,21 @@ impl NodePods<'_> {
         self.decision.is_some_and(|decision| decision.should_run)
     }
 
-    /// Returns whether the controller creates a pod on the node: it has none, not even one that is terminating.
-    pub fn lacks_pod(&self) -> bool {
-        self.should_run() && self.pods.is_empty()
+    /// Returns whether the controller of the DaemonSet creates a pod on the node.
+    pub fn lacks_pod(&self, daemon_set: &DaemonSet) -> bool {
+        self.should_run() && needs_pod(daemon_set, &self.pods)
     }
+}
+
+/// Returns whether one of a node's pods is missing: without surge, it waits until the last one is gone.
+fn needs_pod(daemon_set: &DaemonSet, pods: &[&Pod]) -> bool {
+    pods.is_empty() || (allows_surge(daemon_set) && !pods.iter().any(|pod| runs(daemon_set, pod)))
+}
+
+/// Returns whether a pod is neither terminating nor has ended; OpenKruise leaves those alone that have succeeded.
+fn runs(daemon_set: &DaemonSet, pod: &Pod) -> bool {
+    let has_succeeded = pod.status.phase == "Succeeded" && daemon_set.flavor() == Flavor::Apps;
+    !has_succeeded && !has_failed(pod) && !pod.metadata.is_terminating()
 }
 
 /// Decides what happens to a DaemonSet's pods on a node.
@@ -219,37 +230,26 @@ impl NodePods<'_> {
 /// `pods` are those that are claimed, without the [deleted terminal](is_deleted_terminal) ones.
 /// Ported from `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 pub fn pods_should_be_on_node(context: &NodeContext<'_>, pods: &[&Pod]) -> PodsOnNode {
-    let NodeContext { decision, mut in_backoff, .. } = *context;
-    let mut result = PodsOnNode::default();
-    if decision.should_run && pods.is_empty() {
-        result.create = true;
-        return result;
-    }
+    let NodeContext { daemon_set, decision, mut in_backoff, .. } = *context;
+    let mut result = PodsOnNode { create: decision.should_run && needs_pod(daemon_set, pods), ..PodsOnNode::default() };
     let live = (0..pods.len()).filter(|&index| !pods[index].metadata.is_terminating());
     if !decision.should_continue_running {
         result.delete = live.collect();
         return result;
     }
-    let mut running = Vec::new();
-    for index in live {
-        match pods[index].status.phase.as_str() {
-            "Failed" if in_backoff => result.failed_in_backoff.push(index),
-            "Failed" => {
-                // The deletion starts the next backoff, so several failed pods are deleted one at a time.
-                in_backoff = true;
-                result.delete.push(index);
-            }
-            // OpenKruise leaves it alone.
-            "Succeeded" if context.daemon_set.flavor() == Flavor::Apps => result.delete.push(index),
-            _ => running.push(index),
+    let (mut running, ended): (Vec<usize>, Vec<usize>) = live.partition(|&index| runs(daemon_set, pods[index]));
+    for index in ended {
+        match has_failed(pods[index]) && in_backoff {
+            true => result.failed_in_backoff.push(index),
+            false => result.delete.push(index),
         }
+        // The deletion starts the next backoff, so several failed pods are deleted one at a time.
+        in_backoff |= has_failed(pods[index]);
     }
     running.sort_by(|&a, &b| controller_order(pods[a], pods[b]));
-    if !allows_surge(context.daemon_set) {
+    if !allows_surge(daemon_set) {
         result.delete.extend(running.iter().skip(1));
-    } else if running.is_empty() {
-        result.create = decision.should_run;
-    } else if running.len() > 1 {
+    } else {
         delete_surplus_of_surge(context, pods, &running, &mut result.delete);
     }
     result
@@ -318,7 +318,7 @@ pub fn manage<'a>(
 mod tests {
     use serde_json::{from_value, json};
 
-    use super::{Claim, NodeContext, PodsOnNode, claim, pods_should_be_on_node};
+    use super::{Claim, NodeContext, NodePods, PodsOnNode, claim, pods_should_be_on_node};
     use crate::model::daemon_set::DaemonSet;
     use crate::model::pod::Pod;
     use crate::scheduling::should_run::Decision;
@@ -348,6 +348,33 @@ mod tests {
             (None, "other", false, false, Claim::Foreign),
         ] {
             assert_eq!(claimed(owner, label, is_deleted, pod_is_deleted), expected, "{owner:?} {label}");
+        }
+    }
+
+    /// `podsShouldBeOnNode`: "We are surging so we need to have at least one non-deleted pod on the node".
+    #[test]
+    fn a_node_without_a_running_pod_lacks_one_while_surging() {
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}});
+        for (surge, pods, lacks) in [
+            (0, vec![], true),
+            (0, vec![deleted.clone()], false),
+            (0, vec![json!({"status": {"phase": "Failed"}})], false),
+            (1, vec![], true),
+            (1, vec![deleted.clone()], true),
+            (1, vec![json!({"status": {"phase": "Failed"}}), json!({"status": {"phase": "Succeeded"}})], true),
+            (1, vec![deleted, json!({"status": {"phase": "Pending"}})], false),
+        ] {
+            let daemon_set = json!({"apiVersion": "apps/v1", "metadata": {"name": "agent", "namespace": "default"},
+                "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}}});
+            let daemon_set = DaemonSet::from_object(daemon_set).unwrap();
+            let pods: Vec<Pod> = pods.into_iter().map(|pod| from_value(pod).unwrap()).collect();
+            let pods: Vec<&Pod> = pods.iter().collect();
+            let decision = Decision { should_run: true, should_continue_running: true };
+            let (current_hash, now) = ("new", "2026-03-01T12:00:00Z".parse().unwrap());
+            let context = NodeContext { daemon_set: &daemon_set, decision, current_hash, in_backoff: true, now };
+            assert_eq!(pods_should_be_on_node(&context, &pods).create, lacks, "{surge} {pods:?}");
+            let node = NodePods { node: "n", decision: Some(decision), pods, selected: true };
+            assert_eq!(node.lacks_pod(&daemon_set), lacks, "{surge} {:?}", node.pods);
         }
     }
 

@@ -38,7 +38,7 @@ impl Creations {
     /// Reads the events about a DaemonSet.
     pub fn new(facts: &Facts<'_>) -> Self {
         let (created, deleted) = (facts.last_created(), facts.last_event("SuccessfulDelete"));
-        let missing = facts.node_pods.iter().filter(|node| node.lacks_pod()).count();
+        let missing = facts.node_pods.iter().filter(|node| node.lacks_pod(facts.daemon_set)).count();
         let has_ended = has_ended(facts, created, deleted) && !facts.creation_is_refused();
         let refusals = if has_ended { Vec::new() } else { refusals(facts, created) };
         Creations { refusals, created, deleted, missing }

@@ -21,7 +21,6 @@ use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
 use crate::report::named;
 use crate::report::reason::ReasonCode;
-use crate::scheduling::daemon_pods::NodePods;
 use crate::scheduling::rolling_update::allows_surge;
 
 /// How many terminating pods of a namespace are named.
@@ -190,10 +189,10 @@ pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
     found.into_iter().flatten()
 }
 
-/// Finds that the API server refuses the pods that a surge creates before it deletes others, so that no node lacks one.
+/// Finds that the API server refuses the pods that a surge creates before others are gone, so that this is no node's reason.
 fn surge_refused(facts: &Facts<'_>) -> Option<Finding> {
-    let lacks_pod = || facts.node_pods.iter().any(NodePods::lacks_pod);
-    let is_of_surge = allows_surge(facts.daemon_set) && facts.still_refuses_pods() && !lacks_pod();
+    let is_told = || facts.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty());
+    let is_of_surge = allows_surge(facts.daemon_set) && facts.still_refuses_pods() && !is_told();
     is_of_surge.then(|| creation_refusal(facts)).flatten()
 }
 

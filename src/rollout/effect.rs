@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::replacement_warnings::Replacement;
 use super::situation::Situation;
+use super::situation::next_step::next_step;
 use super::situation::verdict::verdict_of;
 use crate::facts::Facts;
 use crate::facts::revisions::Revision;
@@ -15,7 +16,7 @@ use crate::model::snapshot::Kind;
 use crate::report::plan::{Effect, Pace, PodOnNode};
 use crate::report::rollout_status::Verdict;
 use crate::scheduling::daemon_pods::{self, NodePods};
-use crate::scheduling::rolling_update::{self, rolling_update};
+use crate::scheduling::rolling_update;
 
 /// Computes the effect of changing a DaemonSet to `after`, with the same template.
 ///
@@ -138,10 +139,7 @@ impl<'a> ControllerView<'_, 'a> {
         let stays = |pod: &&Pod| surge_pods_deleted.iter().all(|deleted| deleted.pod != pod.metadata.name);
         let without =
             |node: &NodePods<'a>| NodePods { pods: node.pods.iter().copied().filter(stays).collect(), ..node.clone() };
-        let nodes_after: Vec<NodePods<'a>> = match surge_pods_deleted.is_empty() {
-            true => nodes.clone(),
-            false => nodes.iter().map(without).collect(),
-        };
+        let nodes_after: Vec<NodePods<'a>> = nodes.iter().map(without).collect();
         let (mut outdated, mut not_replaced) = (0, 0);
         for node in &nodes_after {
             let (of_node, replaced) = match live(node) {
@@ -164,25 +162,21 @@ impl<'a> ControllerView<'_, 'a> {
 
     fn pace(&self, daemon_set: &DaemonSet, nodes: &[NodePods<'_>], desired: i64) -> Option<Pace> {
         let pace = pace_of(daemon_set, desired)?;
-        // A pod on a deleted node stops the update.
-        let Ok(step) = rolling_update(daemon_set, self.hash, nodes, self.facts.ready_clock()) else {
-            return Some(Pace { replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
-        };
-        // As long as the controller fails to create pods, it does not get to the rolling update; and it may have to delete one first.
-        let is_refused = self.creation_is_refused && nodes.iter().any(|node| node.lacks_pod(daemon_set));
-        if is_refused || (!step.surges && self.facts.deletion_refusal().is_some()) {
-            let in_use = Some(int(step.used_by.len()));
+        let next = next_step(daemon_set, self.hash, nodes, self.facts.ready_clock());
+        let in_use = next.update().map(|step| int(step.used_by.len()));
+        let is_refused = next.replacing_is_refused(self.creation_is_refused, self.facts.deletion_refusal().is_some());
+        // A pod on a deleted node stops the update, too.
+        let Some(step) = next.update().filter(|_| !is_refused) else {
             return Some(Pace { in_use, replaced_now: Some(0), replaced_regardless: Some(0), ..pace });
-        }
+        };
         // A pod deleted on an ineligible node is not replaced.
-        let eligible = nodes.iter().filter(|node| node.should_run()).map(|node| node.node);
-        let eligible: BTreeSet<&str> = eligible.collect();
+        let eligible: BTreeSet<&str> = nodes.iter().filter(|node| node.should_run()).map(|node| node.node).collect();
         let is_replaced = |pod: &&&Pod| daemon_pods::target_node(pod).is_some_and(|node| eligible.contains(node));
         // Which of the candidates are taken first is open.
         let may_be_replaced = step.candidates.iter().filter(|candidate| eligible.contains(candidate.node)).count();
         let regardless = if step.surges { step.create.len() } else { step.delete.iter().filter(is_replaced).count() };
         Some(Pace {
-            in_use: Some(int(step.used_by.len())),
+            in_use,
             replaced_now: Some(int(regardless + step.replaced_now.min(may_be_replaced))),
             replaced_regardless: Some(int(regardless)),
             ..pace
@@ -250,12 +244,9 @@ fn revisions_deleted(facts: &Facts<'_>, after: &DaemonSet) -> Option<Vec<i64>> {
     let old: Vec<&Revision<'_>> = revisions.all.iter().filter(|revision| !revision.is_current).collect();
     let surplus = usize::try_from(int(old.len()) - limit).unwrap_or(0);
     // `getNodesToDaemonPods` with `includeDeletedTerminal`.
-    let on_nodes = facts
-        .index
-        .snapshot
-        .pods
-        .iter()
-        .filter(|pod| daemon_pods::claim(before, pod).is_claimed() && daemon_pods::target_node(pod).is_some());
+    let is_on_node =
+        |pod: &&Pod| daemon_pods::claim(before, pod).is_claimed() && daemon_pods::target_node(pod).is_some();
+    let on_nodes = facts.index.snapshot.pods.iter().filter(is_on_node);
     let live: BTreeSet<&str> = on_nodes.map(Pod::revision_hash).filter(|hash| !hash.is_empty()).collect();
     let unused = old.into_iter().rev().filter(|revision| !live.contains(revision.object.hash()));
     Some(unused.take(surplus).map(Revision::number).collect())
@@ -310,7 +301,8 @@ mod tests {
         let quota = "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, \
                      limited: pods=2";
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}});
-        let replaced = |is_refused: bool, is_restart: bool, is_missing: bool| {
+        let surge = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 3}});
+        let replaced_by = |strategy: &Value, is_refused: bool, is_restart: bool, is_missing: bool| {
             let world = world()
                 .revision_of_image("hash1", 1, "agent:1")
                 .daemon_set(json!({"spec": {"updateStrategy": strategy}}))
@@ -329,11 +321,16 @@ mod tests {
             let after = planned.report.effect.unwrap().after.unwrap();
             (after.in_use, after.replaced_now)
         };
+        let replaced = |is_refused, is_restart, is_missing| replaced_by(&strategy, is_refused, is_restart, is_missing);
         assert_eq!(replaced(false, true, true), (Some(1), Some(2)));
         assert_eq!(replaced(true, true, true), (Some(1), Some(0)));
         assert_eq!(replaced(true, true, false), (Some(0), Some(2)));
         assert_eq!(replaced(false, false, true), (Some(1), Some(2)));
         assert_eq!(replaced(true, false, true), (Some(1), Some(2)));
+        // A surge begins with a creation, even if every node has its pod.
+        assert_eq!(replaced_by(&surge, false, true, false).1, Some(2));
+        assert_eq!(replaced_by(&surge, true, true, false).1, Some(0));
+        assert_eq!(replaced_by(&surge, true, false, false).1, Some(2));
     }
 
     /// The controller deletes the surge pods before it replaces others.

@@ -60,25 +60,28 @@ impl<'a> NextStep<'a> {
     /// `creation_is_refused` tells that the API server refuses new pods: the controller then retries the creation again
     /// and again, and never gets to the rolling update. `deletion_is_refused` tells the same of deletions.
     pub(crate) fn acts(&self, creation_is_refused: bool, deletion_is_refused: bool) -> bool {
-        let creates = self.upkeep.create.iter().any(|node| !self.retried.contains(node));
-        if (self.deletes() && !deletion_is_refused) || (creates && !creation_is_refused) {
+        if (self.deletes() && !deletion_is_refused) || (self.creates() && !creation_is_refused) {
             return true;
         }
-        if self.deletes() {
-            return false;
-        }
-        // Between two failing pods, it gets to the rolling update.
-        let Some(update) = self.update().filter(|_| !creates) else { return false };
-        let (creates, deletes) = if update.surges {
+        let Some(update) = self.update().filter(|_| !(self.creates() || self.deletes())) else { return false };
+        let replacing_is_refused = self.replacing_is_refused(creation_is_refused, deletion_is_refused);
+        let (replaced, deleted) = if update.surges {
             // While others wait or start, these do not advance the rollout, and the controller does not sync again
             // because of them: `syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
             let is_alone = update.candidates.is_empty() && update.used_by.is_empty();
             let not_eligible = if is_alone { update.not_eligible_deleted_now } else { 0 };
             (update.create.len() + update.replaced_now, update.delete.len() + not_eligible)
         } else {
-            (0, update.delete.len() + update.replaced_now)
+            (update.delete.len() + update.replaced_now, 0)
         };
-        (deletes > 0 && !deletion_is_refused) || (creates > 0 && !creation_is_refused)
+        (replaced > 0 && !replacing_is_refused) || (deleted > 0 && !deletion_is_refused)
+    }
+
+    /// Returns whether the controller replaces no pod because the API server refuses what it does first: what is created and deleted
+    /// besides the rolling update, and then the surge pod, or the deletion of the old one.
+    pub(crate) fn replacing_is_refused(&self, creation_is_refused: bool, deletion_is_refused: bool) -> bool {
+        let surges = self.update().is_some_and(|update| update.surges);
+        (creation_is_refused && (surges || self.creates())) || (deletion_is_refused && (!surges || self.deletes()))
     }
 
     /// Returns the deleted node that stops the rolling update.
@@ -87,6 +90,11 @@ impl<'a> NextStep<'a> {
             Some(Err(NodeNotFound { node })) => Some(node),
             _ => None,
         }
+    }
+
+    /// Between two failing pods, the controller gets to the rolling update.
+    fn creates(&self) -> bool {
+        self.upkeep.create.iter().any(|node| !self.retried.contains(node))
     }
 
     /// Unscheduled pods of deleted nodes are deleted again even if they are terminating, which changes nothing.

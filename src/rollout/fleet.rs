@@ -378,6 +378,25 @@ mod tests {
         assert_eq!([told("hash1"), told(CURRENT)], [Some(true), Some(false)]);
     }
 
+    /// `status` lists it, and a rolling update would delete it.
+    #[test]
+    fn an_old_pod_on_a_node_that_is_no_longer_eligible_is_one_of_a_rollout() {
+        let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}});
+        let told = |hash: &str, node: &str| {
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            let world = world().daemon_set(json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+            let world = world.node("a", json!({})).pod("agent-a", "a", json!({})).node("b", tainted.clone());
+            let snapshot = world.pod("agent-b", node, json!({"metadata": {"labels": labels}})).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            situation.is_in_rollout(verdict_of(&situation))
+        };
+        assert_eq!(
+            [told("hash1", "b"), told(CURRENT, "b"), told("hash1", "gone")],
+            [Some(true), Some(false), Some(false)]
+        );
+    }
+
     /// The table and the incident above it must agree about a DaemonSet.
     #[test]
     fn a_daemon_set_that_is_blocked_is_in_a_rollout_for_incidents_too() {

@@ -307,8 +307,13 @@ impl<'a> Situation<'a> {
             _ if self.coverage.counts.eligible == Some(0) => {
                 Some(self.pods().any(|pod| self.is_updated(pod) == Some(false)))
             }
-            _ => self.coverage.counts.outdated.map(|outdated| outdated > 0),
+            _ => self.coverage.counts.outdated.map(|_| self.outdated().any(|(node, _)| node.object.is_some())),
         }
+    }
+
+    /// Returns the nodes with a pod of an older revision, whether they are eligible or not.
+    pub(in crate::rollout) fn outdated(&self) -> impl Iterator<Item = (&RolloutNode<'a>, &'a Pod)> {
+        self.nodes.iter().filter_map(|node| Some((node, node.old?)))
     }
 
     /// Returns whether the current revision has worked for long, so that something else has broken: it is not at fault,

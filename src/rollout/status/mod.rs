@@ -241,13 +241,9 @@ fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<Rol
 /// Returns the nodes with old pods, by revision, the newest first.
 fn outdated(situation: &Situation<'_>) -> Vec<OutdatedNodes> {
     let mut by_revision: BTreeMap<Option<i64>, Vec<String>> = BTreeMap::new();
-    for node in &situation.nodes {
-        if let Some(old) = node.old {
-            by_revision
-                .entry(situation.revisions.of_pod(old).map(Revision::number))
-                .or_default()
-                .push(node.name.to_owned());
-        }
+    for (node, old) in situation.outdated() {
+        let revision = situation.revisions.of_pod(old).map(Revision::number);
+        by_revision.entry(revision).or_default().push(node.name.to_owned());
     }
     by_revision.into_iter().rev().map(|(revision, nodes)| OutdatedNodes { revision, nodes }).collect()
 }

@@ -48,15 +48,16 @@ pub(crate) fn standstill(before: &Situation<'_>, replacement: &Replacement<'_>) 
     let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(&stays);
     let found = end(before, replacement, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
-    let max_unavailable = found.max_unavailable.filter(|_| !before.eligible().any(stays));
+    let is_in_vain = before.eligible().any(stays) || replacement.is_same_template && before.fails_everywhere();
+    let max_unavailable = found.max_unavailable.filter(|_| !is_in_vain);
     Some(Standstill { max_unavailable, ..found })
 }
 
 /// Returns where the controller would come to a standstill if the pods of the same template failed again where they
 /// fail now, or everywhere if they are available nowhere.
 fn standstill_if_pods_fail_again(before: &Situation<'_>, replacement: &Replacement<'_>) -> Option<Standstill> {
-    let fails_everywhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
-    let fails = |node: &RolloutNode<'_>| fails_everywhere || (before.fails_on(node) && node.is_on_current());
+    let works_nowhere = suspect(before).is_some_and(|it| it.what == SuspectKind::Revision && it.available == 0);
+    let fails = |node: &RolloutNode<'_>| works_nowhere || (before.fails_on(node) && node.is_on_current());
     end(before, replacement, fails).map(|end| Standstill { max_unavailable: None, ..end })
 }
 
@@ -475,6 +476,8 @@ mod tests {
             (unavailable(2), &["new", "new", "new unready", "old"], None),
             (unavailable(1), &["new", "new", "new", "down", "old"], Some((0, 1, &["n3"], 1, Some(2)))),
             (unavailable(2), &["new", "new", "new unready", "down", "old"], Some((0, 1, &["n2", "n3"], 1, Some(3)))),
+            // The pods of both revisions fail, so that a larger limit only takes down more nodes.
+            (unavailable(1), &["new unready", "new unready", "unready", "old"], Some((1, 1, &["n0", "n1"], 0, None))),
             // Nothing is left to replace.
             (unavailable(1), &["new", "new", "new", "down new"], None),
             // This is covered by the warning about a failing revision.

@@ -515,6 +515,13 @@ impl<'a> Situation<'a> {
         node.eligible && node.diagnosis.is_some() && !node.has_available_pod() && !self.passes(node)
     }
 
+    /// Returns whether pods of the current revision fail on all ready nodes that have one, and on more than one: each node
+    /// may be at fault, but other replaced pods are unlikely to do better.
+    pub(in crate::rollout) fn fails_everywhere(&self) -> bool {
+        let tried: Vec<_> = self.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
+        tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !self.passes(node))
+    }
+
     /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
     pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {
         let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());

@@ -352,19 +352,12 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
     set_fields(situation, fields, stays, "to continue without surge, one node at a time".to_owned())
 }
 
-/// Returns whether pods of the current revision fail on all ready nodes that have one, and on more than one: each node
-/// may be at fault, but other replaced pods are unlikely to do better.
-fn fails_everywhere(situation: &Situation<'_>) -> bool {
-    let tried: Vec<_> = situation.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
-    tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !situation.passes(node))
-}
-
 /// Suggests the smallest `maxUnavailable` with which the controller updates another node, regardless of which it visits
 /// first: one more than is used, and one for each ineligible node whose pods count once deleted, because they do not
 /// terminate there. None if that would allow the controller to delete many available pods at once.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
-    if fails_everywhere(situation) {
+    if situation.fails_everywhere() {
         return None;
     }
     let stays = situation.would_be_held();

@@ -210,6 +210,12 @@ pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
     usize::try_from(keep.scaled_down(int(desired))).unwrap_or(0).min(desired)
 }
 
+/// Returns whether a stage that keeps so many pods has one to replace: those that are skipped are among the ones it keeps.
+pub(in crate::rollout) fn replaces_more(situation: &Situation<'_>, keep: IntOrPercent) -> bool {
+    let old = || situation.eligible().filter(|node| node.old.is_some());
+    old().count() > kept(keep, situation.eligible().count()) && !old().all(is_skipped)
+}
+
 /// Returns whether the pod of a node is never replaced, because of a label of the node.
 pub(in crate::rollout) fn is_skipped(node: &RolloutNode<'_>) -> bool {
     node.object.is_some_and(|node| node.metadata.labels.contains_key(SKIP_LABEL))

@@ -8,7 +8,7 @@ use super::instruction::gates_failures;
 use super::order::order;
 use super::staging::{Staging, running};
 use super::template::{NewTemplate, not_applied, template};
-use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage};
+use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage, replaces_more};
 use crate::coverage::PROGRESS_DEADLINE;
 use crate::coverage::gaps::incomplete_for_update_strategy;
 use crate::difference::object::changes;
@@ -597,13 +597,11 @@ pub(super) fn keep(amount: Amount, desired: usize) -> IntOrPercent {
 /// Warns that the stage of another run is not finished: its client stops as soon as this one begins, if it still runs.
 fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> {
     let (daemon_set, now) = (before.daemon_set, before.now());
-    let is_left = |node: &&RolloutNode<'_>| node.old.is_some() && !is_skipped(node);
-    let (old, desired) = (before.eligible().filter(is_left).count(), before.eligible().count());
     let hold = Hold::in_force(daemon_set)?;
     let stays = hold.partition?;
     let run = daemon_set.annotations.get(RUN_ANNOTATION).filter(|run| !request.run.starts_with(*run))?;
     // A run stops once the template is changed.
-    if old <= kept(stays, desired) || hold.is_of_another_template(daemon_set) {
+    if !replaces_more(before, stays) || hold.is_of_another_template(daemon_set) {
         return None;
     }
     let (began, process) = run.trim_end_matches(WAY_BACK).split_once(' ').unwrap_or((run, ""));
@@ -712,7 +710,7 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::model::pod_disruption_budget::PodDisruptionBudget;
     use crate::model::snapshot::{Admission, Gap, GapCause, Kind};
-    use crate::report::partition::PartitionReport;
+    use crate::report::partition::{PartitionReport, SKIP_LABEL};
     use crate::report::plan::WarningCode;
     use crate::rollout::situation::Situation;
 
@@ -1258,7 +1256,7 @@ mod tests {
     #[test]
     fn a_run_that_has_not_finished_its_stage_is_named() {
         let gates = || StageFlags { progress_deadline_seconds: 600, ..Default::default() };
-        let told_of = |request: &StageRequest, partition: &str, run: &str, gates: &str| {
+        let told_if = |skipped: &[&str], request: &StageRequest, partition: &str, run: &str, gates: &str| {
             let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
                 "kubectl-ds/held-since": at("11:30:00"), "kubectl-ds/partition": partition, "kubectl-ds/run": run,
                 "kubectl-ds/gates": gates});
@@ -1269,13 +1267,21 @@ mod tests {
                 let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
                 let node = format!("n{number}");
                 let metadata = json!({"metadata": {"labels": labels}});
-                world = world.node(&node, json!({})).pod(&format!("agent-{number}"), &node, metadata);
+                let skip = if skipped.contains(&&*node) { json!({SKIP_LABEL: ""}) } else { json!({}) };
+                world = world.node(&node, json!({"metadata": {"labels": skip}})).pod(
+                    &format!("agent-{number}"),
+                    &node,
+                    metadata,
+                );
             }
             let snapshot = world.finish();
             let planned =
                 plan(&Situation::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]), request, None).unwrap();
             let others = planned.report.warnings.into_iter().filter(|warning| warning.code == WarningCode::OtherRun);
             others.map(|warning| warning.message).collect::<Vec<_>>()
+        };
+        let told_of = |request: &StageRequest, partition: &str, run: &str, gates: &str| {
+            told_if(&[], request, partition, run, gates)
         };
         let told_by = |request: &StageRequest, partition: &str, run: &str| {
             told_of(request, partition, run, &gates().to_annotation())
@@ -1285,6 +1291,9 @@ mod tests {
         let [message] = &told("1", &run)[..] else { panic!() };
         let open = "the stage of the last run (process 4711), begun 60s ago, is not complete, and no pod was created since: if that run";
         assert!(message.starts_with(open), "{message}");
+        // The node that is skipped is the one that is kept, so that the other run replaces the pod of the other one.
+        let told_skipping = |skipped: &[&str]| told_if(skipped, &request(0), "1", &run, &gates().to_annotation()).len();
+        assert_eq!((told_skipping(&["n0"]), told_skipping(&["n0", "n1"])), (1, 0));
         // Nobody knows how long the command of --verify takes, or what was edited away.
         let early = format!("{} 4711", at("11:20:00"));
         for flags in [StageFlags { verifies: true, ..gates() }.to_annotation(), String::new()] {

@@ -22,7 +22,7 @@ use crate::report::rollout_status::{BlockedBy, SuspectKind, Verdict};
 use crate::rollout::change_warnings::holder;
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
-use crate::rollout::partition::{is_skipped, kept};
+use crate::rollout::partition::{is_skipped, replaces_more};
 use crate::rollout::replacement_warnings::Replacement;
 use crate::rollout::rollback::{lacks, revision_fails, rollback, rollback_by_pods, to_restore};
 use crate::rollout::set;
@@ -227,13 +227,11 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             gates.into_iter().chain([fix("to restore the update strategy", "resume")]).collect()
         }
         true => {
-            let eligible = || situation.eligible();
-            let old = eligible().filter(|node| node.old.is_some()).count();
-            let skipped = eligible().filter(|node| node.old.is_some() && is_skipped(node));
-            let skipped: Vec<&str> = skipped.map(|node| node.name).collect();
-            let updates = hold.partition.is_some_and(|partition| old > kept(partition, eligible().count()));
+            let old = || situation.eligible().filter(|node| node.old.is_some());
+            let skipped: Vec<&str> = old().filter(|node| is_skipped(node)).map(|node| node.name).collect();
+            let updates = hold.partition.is_some_and(|partition| replaces_more(situation, partition));
             let back_to = situation.revisions.proven_not_rolled_back().map(|(revision, _)| revision.number());
-            let mut fixes = match skipped.len() < old {
+            let mut fixes = match skipped.len() < old().count() {
                 true => continuation(&name, hold, updates, back_to, situation),
                 false => Vec::new(),
             };
@@ -277,9 +275,8 @@ fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
 /// Returns whether a new pod of the current revision would not be created, or would not start: the API server was asked, or an object
 /// that it needs does not exist.
 fn cannot_exist(situation: &Situation<'_>) -> bool {
-    let (daemon_set, hash) = (situation.daemon_set, situation.current_hash().unwrap_or_default());
-    situation.index.snapshot.is_admitted(daemon_set, hash) == Some(false)
-        || !lacks(situation, hash, &daemon_set.template()).is_empty()
+    let hash = situation.current_hash().unwrap_or_default();
+    situation.is_accepted() == Some(false) || !lacks(situation, hash, &situation.daemon_set.template()).is_empty()
 }
 
 /// Says why a new pod would not be created, or would not start, and what to do about that.

@@ -282,7 +282,7 @@ impl<V: Verb> RunCommand for V {
             }
             DryRun::Off => {
                 if !settings.yes {
-                    confirm(risks(&change.report, &after), &change.report.daemon_set, &session, io)?;
+                    confirm(risks(&change.report, &after, &snapshot), &change.report.daemon_set, &session, io)?;
                 }
                 let object = change.apply(step, io, out).await?;
                 change.note_applied(ChangeStage::Applied, &object);

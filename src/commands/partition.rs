@@ -391,7 +391,7 @@ impl Order<'_> {
             return Ok((Exit::Success, None));
         }
         if !self.yes {
-            confirm(risks_of_stage(&report, only_one(&snapshot, &named.name)?), &report.daemon_set, session, io)?;
+            confirm(risks_of_stage(&report, daemon_set, &snapshot), &report.daemon_set, session, io)?;
         }
         if !is_advanced && !stage.nodes.is_empty() {
             let interrupt = io.interrupt.clone();

@@ -28,7 +28,7 @@ use crate::report::overhead::{
     Amount, AmountRange, DaemonSetRequests, NotEligible, OtherPods, OverheadGroup, OverheadReport, OverheadShape,
     Range, ResourceOverhead, SingleNode, StartupTaintReport, Unprotected,
 };
-use crate::scheduling::critical::is_critical;
+use crate::scheduling::critical::{SYSTEM_CRITICAL, has_priority};
 use crate::scheduling::daemon_pods;
 use crate::scheduling::empty_node::{Candidate, Lack, Place, Taken, settle};
 use crate::scheduling::neighborhood::missing_domain;
@@ -540,7 +540,7 @@ fn unprotected<'a>(
         !pod.is_terminal()
             && !is_of_daemon_set(pod)
             && !is_static(pod)
-            && !is_critical(&pod.spec)
+            && !has_priority(&pod.spec, SYSTEM_CRITICAL)
             && alone.is_none_or(|node| pod.spec.node_name == *node)
     };
     let priorities: Vec<i32> = snapshot.pods.iter().filter(is_workload).map(priority).collect();

@@ -25,7 +25,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Namespace};
 use crate::report::age::seconds_between;
-use crate::scheduling::critical::is_critical;
+use crate::scheduling::critical::{SYSTEM_CRITICAL, has_priority};
 use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::resources::Amounts;
 use crate::scheduling::rolling_update::allows_surge;
@@ -167,8 +167,8 @@ impl<'a> Facts<'a> {
     pub fn is_critical(&self) -> bool {
         let DaemonSet { metadata, spec, .. } = self.daemon_set;
         metadata.namespace == "kube-system"
-            || is_critical(&spec.template.spec)
-            || self.pods().any(|pod| is_critical(&pod.spec))
+            || has_priority(&spec.template.spec, SYSTEM_CRITICAL)
+            || self.pods().any(|pod| has_priority(&pod.spec, SYSTEM_CRITICAL))
     }
 
     /// Returns the pods that the controller counts as the DaemonSet's.

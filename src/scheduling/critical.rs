@@ -9,7 +9,7 @@ pub const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", SYSTEM_CRITICAL), ("system-node-critical", HIGHEST_PRIORITY)];
 
 /// The priority from which on a pod is critical: `SystemCriticalPriority`, pkg/apis/scheduling/types.go, release 1.37.2.
-const SYSTEM_CRITICAL: i32 = 2_000_000_000;
+pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
 
 /// The highest priority that a class has.
 pub const HIGHEST_PRIORITY: i32 = 2_000_001_000;
@@ -19,17 +19,17 @@ pub fn system_priority(class: &str) -> Option<i32> {
     SYSTEM_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value)
 }
 
-/// Returns whether a pod is critical. A template names a class, whose value the API server writes into the pod.
+/// Returns whether a pod has at least a priority. A template names a class, whose value the API server writes into the pod.
 ///
-/// Ported from `IsCriticalPodBasedOnPriority`, pkg/kubelet/types/pod_update.go, release 1.37.2.
-pub fn is_critical(spec: &PodSpec) -> bool {
+/// Ported from `IsCriticalPodBasedOnPriority`, pkg/kubelet/types/pod_update.go, release 1.37.2, for [`SYSTEM_CRITICAL`].
+pub fn has_priority(spec: &PodSpec, least: i32) -> bool {
     let priority = spec.priority.or_else(|| system_priority(&spec.priority_class_name));
-    priority.is_some_and(|priority| priority >= SYSTEM_CRITICAL)
+    priority.is_some_and(|priority| priority >= least)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_critical;
+    use super::{SYSTEM_CRITICAL, has_priority};
     use crate::model::pod::PodSpec;
 
     #[test]
@@ -47,7 +47,7 @@ mod tests {
             ("system-node-critica", None, false),
         ] {
             let spec = PodSpec { priority_class_name: class.to_owned(), priority, ..PodSpec::default() };
-            assert_eq!(is_critical(&spec), expected, "{class} {priority:?}");
+            assert_eq!(has_priority(&spec, SYSTEM_CRITICAL), expected, "{class} {priority:?}");
         }
     }
 }

@@ -1376,6 +1376,6 @@ mod tests {
 
     fn risks_of(report: &PartitionReport) -> Vec<String> {
         let snapshot = rolling(&json!({})).finish();
-        crate::rollout::risks::risks_of_stage(report, &snapshot.daemon_sets[0])
+        crate::rollout::risks::risks_of_stage(report, &snapshot.daemon_sets[0], &snapshot)
     }
 }

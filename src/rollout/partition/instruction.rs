@@ -22,7 +22,7 @@ use crate::report::partition::{Gate, GateFailure, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
 use crate::report::{count_and, named};
 use crate::rollout::situation::fault::was_broken;
-use crate::rollout::situation::{RolloutNode, Situation, has_no_taint};
+use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::available_since;
 
 /// For how long a new pod may be in a state that does not pass by itself: some do pass within seconds, such as a port that
@@ -584,7 +584,7 @@ impl<'v, 'a> StageView<'v, 'a> {
                 self.situation.has_room(node)
             }
             // The scheduler has yet to notice that the node has lost the taint.
-            Some(R::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
+            Some(R::UntoleratedNoSchedule) => node.is_tolerated(),
             Some(R::ContainersStarting | R::WaitingForPreemption) => node.since.is_none() || is_within(MOST_TO_START),
             Some(
                 R::ReadinessFailing

@@ -40,6 +40,7 @@ use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
+use crate::scheduling::taints::repels;
 use fault::Raised;
 use next_step::NextStep;
 
@@ -212,6 +213,12 @@ impl<'a> RolloutNode<'a> {
     /// Returns whether a pod is available on the node, of whatever revision.
     pub(in crate::rollout) fn has_available_pod(&self) -> bool {
         self.updated_is_available || self.old_is_available
+    }
+
+    /// Returns whether no taint of the node keeps its pod away any more.
+    pub(in crate::rollout) fn is_tolerated(&self) -> bool {
+        let tolerations = self.updated.or(self.old).map_or(&[][..], |pod| &pod.spec.tolerations);
+        self.object.is_some_and(|node| !node.spec.taints.iter().any(|taint| repels(taint, tolerations)))
     }
 
     /// Returns when the node joined the cluster.
@@ -482,7 +489,7 @@ impl<'a> Situation<'a> {
                 surge.is_some_and(|pod| self.is_recent(pod.metadata.creation_timestamp.get(), STARTUP))
             }
             // The scheduler has not yet noticed that the taint was removed.
-            Some(ReasonCode::UntoleratedNoSchedule) => node.object.is_some_and(has_no_taint),
+            Some(ReasonCode::UntoleratedNoSchedule) => node.is_tolerated(),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
             Some(_) => self.passes(node),
@@ -553,11 +560,6 @@ fn was_never_ready(node: &Node) -> bool {
     let since = since.and_then(|ready| ready.last_transition_time.get());
     let joined = node.metadata.creation_timestamp.get();
     since.zip(joined).is_some_and(|(since, joined)| since.duration_since(joined).as_secs() <= REGISTRATION)
-}
-
-/// Returns whether a node has no taint that excludes pods.
-pub(in crate::rollout) fn has_no_taint(node: &Node) -> bool {
-    node.spec.taints.iter().all(|taint| taint.effect == "PreferNoSchedule")
 }
 
 /// Returns since when a node has had no available pod, given the reason.

@@ -245,19 +245,21 @@ fn a_rollout_waits_for_the_taints_of_a_node_that_is_ready_again() {
     assert_eq!(waiting("True"), Verdict::Progressing);
 }
 
-/// The scheduler retries a moment after the taints were removed (`KUBECTL_DS_SEED=500000`, rollout 130).
+/// The scheduler retries a moment after the taints were removed (`KUBECTL_DS_SEED=500000`, rollout 130). Those that the pod tolerates
+/// do not matter.
 #[test]
 fn a_rollout_waits_for_the_scheduler_to_notice_that_the_taints_are_gone() {
-    let waiting = |taints: Value| {
+    let waiting = |taints: &Value, tolerations: Value| {
         let world = world()
             .daemon_set(json!({"status": {"observedGeneration": 2}}))
             .node("a", json!({"spec": {"taints": taints}}));
         let message = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
-        status(world.pending_pod("agent-new", "a", message, json!({}))).verdict
+        status(world.pending_pod("agent-new", "a", message, json!({"spec": {"tolerations": tolerations}}))).verdict
     };
-    assert_eq!(waiting(json!([])), Verdict::Progressing);
+    assert_eq!(waiting(&json!([]), json!([])), Verdict::Progressing);
     let taint = json!([{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]);
-    assert_eq!(waiting(taint), Verdict::Blocked);
+    assert_eq!(waiting(&taint, json!([{"operator": "Exists"}])), Verdict::Progressing);
+    assert_eq!(waiting(&taint, json!([])), Verdict::Blocked);
 }
 
 /// The controller also waits for its pod if the node is no longer eligible (`KUBECTL_DS_SEED=500000`, rollout 146).

@@ -114,10 +114,32 @@ fn roll_out(workload: &Workload, template: &Value, minutes_ago: i64) {
     workload.cluster.api.patch(&path, Patch::Merge, &aged);
 }
 
+/// Rolls the first template out again, so that its revision has another number than its first: `roll_out` cannot change when a revision was
+/// created, which tells when it was rolled out as long as each has its first number.
+fn renumber(workload: &Workload) {
+    let first = workload.template();
+    for note in ["a", "b"] {
+        let mut template = first.clone();
+        template["metadata"]["annotations"] = json!({"note": note});
+        workload.set_template(&template);
+        workload.settle();
+    }
+    workload.set_template(&first);
+    workload.settle();
+    let mut revisions = workload.revisions();
+    revisions.pop();
+    for revision in revisions {
+        let name = revision["metadata"]["name"].as_str().unwrap();
+        let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions/{name}", workload.namespace);
+        workload.cluster.api.delete(&path);
+    }
+}
+
 #[test]
 fn neither_undo_nor_what_is_printed_returns_to_a_revision_that_was_replaced_within_minutes() {
     let workload = create();
     workload.merge(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}}));
+    renumber(&workload);
     roll_out(&workload, &workload.template(), 60);
     let mut template = workload.template();
     template["metadata"]["annotations"] = json!({FATE: CRASHING});
@@ -127,9 +149,9 @@ fn neither_undo_nor_what_is_printed_returns_to_a_revision_that_was_replaced_with
     roll_out(&workload, &template, 0);
     assert_eq!(available(&workload), 0);
     let commands = ways_out(&workload);
-    assert!(commands.iter().any(|command| command.contains("undo --to-revision 1")), "{commands:?}");
-    workload.run(&["undo", "--to-revision=2", "--dry-run"]).expect(0).must_say("revision 2 may not work");
-    workload.run(&["undo"]).expect(0).must_say("revision 2 was replaced after 2m");
+    assert!(commands.iter().any(|command| command.contains("undo --to-revision 4")), "{commands:?}");
+    workload.run(&["undo", "--to-revision=5", "--dry-run"]).expect(0).must_say("revision 5 may not work");
+    workload.run(&["undo"]).expect(0).must_say("revision 5 was replaced after 2m");
     workload.settle();
     assert_eq!((available(&workload), workload.image()), (3, "agent:1".into()));
 }

@@ -189,7 +189,7 @@ pub fn oddities(facts: &Facts<'_>) -> impl Iterator<Item = Finding> {
     found.into_iter().flatten()
 }
 
-/// Finds that the API server refuses the pods that a surge creates before others are gone, so that this is no node's reason.
+/// Finds that the API server refuses a surge's new pods while every node still has a pod, so that no node shows the reason.
 fn surge_refused(facts: &Facts<'_>) -> Option<Finding> {
     let is_told = || facts.node_pods.iter().any(|node| node.should_run() && node.pods.is_empty());
     let is_of_surge = allows_surge(facts.daemon_set) && facts.still_refuses_pods() && !is_told();

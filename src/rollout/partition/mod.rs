@@ -210,7 +210,7 @@ pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
     usize::try_from(keep.scaled_down(int(desired))).unwrap_or(0).min(desired)
 }
 
-/// Returns whether a stage that keeps so many pods has one to replace: those that are skipped are among the ones it keeps.
+/// Returns whether a stage still replaces a pod if it keeps that many nodes; skipped nodes count as kept.
 pub(in crate::rollout) fn replaces_more(situation: &Situation<'_>, keep: IntOrPercent) -> bool {
     let old = || situation.eligible().filter(|node| node.old.is_some());
     old().count() > kept(keep, situation.eligible().count()) && !old().all(is_skipped)

@@ -61,6 +61,8 @@ wire! {
     pub struct EventSource {
         /// The component's name.
         component: String = 1,
+        /// The node of a kubelet.
+        host: String = 2,
     }
 
     /// The repetitions of an event.

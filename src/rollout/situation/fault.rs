@@ -458,11 +458,9 @@ fn was_before_rollout(situation: &Situation<'_>, since: Timestamp) -> bool {
 
 /// Returns whether a node has not been ready since before any revision was rolled out that is newer than the one to roll back to.
 fn was_lost_before(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    let revisions = &situation.revisions;
-    let target = revisions.target().map_or(0, |(target, _)| target.number());
-    let newer = revisions.all.iter().filter(|revision| revision.number() > target);
-    let began = newer.filter_map(|revision| revisions.rollout_began_at(revision.object)).min();
-    lost_since(node).zip(began).is_some_and(|(lost, began)| lost < began && was_before_rollout(situation, lost))
+    lost_since(node)
+        .zip(situation.replaced_at())
+        .is_some_and(|(lost, began)| lost < began && was_before_rollout(situation, lost))
 }
 
 /// Returns whether the node has been short of memory, disk space or process IDs, which evicts pods, since before the rollout.

@@ -396,6 +396,13 @@ impl<'a> Situation<'a> {
         *self.known.only_restarts.get_or_init(|| parts_in_common::only_restarts(self))
     }
 
+    /// Returns when the first revision was rolled out that is newer than the one to roll back to.
+    fn replaced_at(&self) -> Option<Timestamp> {
+        let target = self.revisions.target().map_or(0, |(target, _)| target.number());
+        let newer = self.revisions.all.iter().filter(|revision| revision.number() > target);
+        newer.filter_map(|revision| self.revisions.rollout_began_at(revision.object)).min()
+    }
+
     /// Returns whether the current revision uses more than the one to roll back to.
     fn raised(&self) -> &Raised {
         self.known.raised.get_or_init(|| Raised::of(self))

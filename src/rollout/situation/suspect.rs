@@ -218,17 +218,19 @@ fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option
 /// The fewest failing nodes that show a pattern: a single node may differ from all others by chance.
 const SEVERAL: usize = 2;
 
-/// How many seconds a former pod must have failed, or it may have been starting; and at most how many seconds before the rollout
+/// How many seconds a former pod must have failed, or it may have been starting; and at most how many seconds before it was replaced
 /// this must have been seen last.
 const FAILED_BEFORE: i64 = 300;
 
-/// Returns whether, according to events, as many former pods failed like the current ones until the rollout of the
-/// current revision started, which may have been meant to fix that.
+/// The same for one that was crashing on the node where the current one does: it has crashed twice, and did so to the end.
+const CRASHED_TO_THE_END: i64 = 60;
+
+/// Returns whether, according to events, as many former pods failed like the current ones until the revision to roll back to was replaced,
+/// which may have been meant to fix that. Those of a revision between them may have failed because of what is new in both.
 pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
-    let failing = failing_nodes(situation).filter(|node| node.excess.is_none()).filter_map(|node| node.code());
-    let failing: Vec<ReasonCode> = failing.collect();
-    let codes: BTreeSet<ReasonCode> = failing.iter().copied().collect();
-    let Some(began) = situation.rollout_began_at().filter(|_| !codes.is_empty()) else { return false };
+    let failing: Vec<_> = failing_nodes(situation).filter(|node| node.excess.is_none()).collect();
+    let codes: BTreeSet<ReasonCode> = failing.iter().filter_map(|node| node.code()).collect();
+    let Some(replaced) = situation.replaced_at().filter(|_| !codes.is_empty()) else { return false };
     let metadata = &situation.daemon_set.metadata;
     let of_namespace = situation.index.snapshot.pods.iter().filter(|pod| pod.metadata.namespace == metadata.namespace);
     let present: BTreeSet<&str> = of_namespace.map(|pod| pod.metadata.name.as_str()).collect();
@@ -246,8 +248,11 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
     };
     let lasted = |event: &Event| {
         let (first, last) = event.first_seen().zip(event.last_seen())?;
-        let until = began.duration_since(last).as_secs();
-        Some(seconds_between(first, last) >= FAILED_BEFORE && (0..FAILED_BEFORE).contains(&until))
+        let is_there = event.reason == "BackOff" && failing.iter().any(|node| node.name == event.source.host);
+        let (lasted, ended) = (seconds_between(first, last.min(replaced)), seconds_between(last, replaced));
+        let is_long = lasted >= FAILED_BEFORE && ended < FAILED_BEFORE;
+        // The kubelet may still report it while the pod is being replaced.
+        Some(first <= replaced && (is_long || is_there && ended < CRASHED_TO_THE_END))
     };
     let former = situation.index.snapshot.events.iter().filter_map(|event| {
         let about = &event.involved_object;
@@ -257,7 +262,7 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
         let is_own = is_pod && is_generated && !present.contains(about.name.as_str());
         (is_own && is_alike(event) && lasted(event) == Some(true)).then_some(about.name.as_str())
     });
-    former.collect::<BTreeSet<&str>>().len() >= failing.len()
+    former.collect::<BTreeSet<&str>>().len() >= failing.iter().filter(|node| node.code().is_some()).count()
 }
 
 /// How many seconds after its creation a pod that never worked has failed at most.

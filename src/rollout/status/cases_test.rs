@@ -1567,6 +1567,46 @@ fn a_rollout_that_was_to_mend_what_failed_before_is_not_to_blame() {
     }
 }
 
+/// The controller replaces unavailable pods first, so that a node where any pod crashes is the only one that runs the new revision.
+#[test]
+fn a_rollout_is_not_to_blame_for_a_node_on_which_the_replaced_pod_crashed_to_the_end() {
+    let status = |revisions: &[(&str, i64, &str)], host: &str, first: &str, last: &str| {
+        let message = "Back-off restarting failed container agent in pod x";
+        let mut world = with_images(revisions).event("Pod", "agent-aaaaa", "BackOff", message, last);
+        let event = world.snapshot.events.last_mut().unwrap();
+        event.first_timestamp = from_value(json!(at(first))).unwrap();
+        event.source.host = host.to_owned();
+        for (revision, time) in world.snapshot.controller_revisions.iter_mut().zip(["11:00:00", "11:39:00"]) {
+            revision.metadata.creation_timestamp = from_value(json!(at(time))).unwrap();
+        }
+        let status = status(began(with_states(world, &["new crashing", "old", "old"]), "11:40:00"));
+        (status.suspect.as_ref().unwrap().what, commands(&status))
+    };
+    let two = &[("hash1", 1, "agent:1"), ("hash2", 2, "agent:2")][..];
+    // The one between them was an attempt at the same change: it failed for the same reason.
+    let between = &[("hash1", 1, "agent:1"), ("hash9", 2, "agent:9"), ("hash2", 3, "agent:2")][..];
+    for (revisions, host, first, last, blamed) in [
+        (two, "n0", "11:39:20", "11:39:57", false),
+        (two, "n0", "11:39:20", "11:40:03", false),
+        (two, "n1", "11:39:20", "11:39:57", true),
+        (two, "", "11:39:20", "11:39:57", true),
+        // It was available again.
+        (two, "n0", "11:37:20", "11:38:57", true),
+        (between, "n0", "11:39:20", "11:39:57", true),
+        (between, "n0", "11:38:20", "11:38:57", false),
+        // Long enough to be no start, wherever that was.
+        (between, "", "11:30:20", "11:38:57", false),
+        (between, "", "11:39:02", "11:52:57", true),
+    ] {
+        let (what, way) = match blamed {
+            true => (SuspectKind::Revision, "undo --to-revision 1"),
+            false => (SuspectKind::EveryRevision, "set --max-unavailable 2"),
+        };
+        let expected = (what, vec![format!("kubectl ds {way} -n default agent")]);
+        assert_eq!(status(revisions, host, first, last), expected, "{revisions:?} {host} {first} {last}");
+    }
+}
+
 /// A later API server may add defaults to the live template that the controller's revision lacks.
 #[test]
 fn a_revision_that_lacks_a_default_of_the_live_template_is_current_for_every_command() {

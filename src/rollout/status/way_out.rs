@@ -30,6 +30,7 @@ use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::simulation::{Advance, advances};
+use crate::rollout::situation::suspect::failed_before;
 use crate::rollout::situation::{NoRollback, RolloutNode, Situation};
 use crate::rollout::undo::is_return;
 use crate::scheduling::daemon_pods::PILE;
@@ -109,6 +110,10 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         // Another pace would only replace more pods by failing ones, unless the pods that it deletes first are what new ones lack.
         _ if needs_more_than_nodes && situation.creation_is_refused() => {
             vec![without_surge(situation, step), undo_as_well()]
+        }
+        // Where any pod has failed, and none does elsewhere, the others can be replaced.
+        _ if suspect.is_some_and(|it| it.what == SuspectKind::EveryRevision) && failed_before(situation) => {
+            vec![raise_budget(situation, step)]
         }
         _ if needs_more_than_nodes => vec![undo_as_well()],
         _ => vec![without_surge(situation, step), raise_budget(situation, step), undo_as_well()],

@@ -140,7 +140,9 @@ fn lease<'a>(program: &str, snapshot: &'a Snapshot) -> Option<&'a Lease> {
 fn expired_since(lease: &Lease, snapshot: &Snapshot) -> Option<Timestamp> {
     let renewed = lease.renewed_at()?;
     let duration = lease.spec.lease_duration_seconds.unwrap_or(15);
-    let has_expired = |now| seconds_between(renewed, now) > MISSED * duration;
+    // Until then, nobody could renew it, or it was not seen.
+    let from = snapshot.reachable_since.map_or(renewed, |since| since.max(renewed));
+    let has_expired = |now| seconds_between(from, now) > MISSED * duration;
     (has_expired(snapshot.earlier_now()) && is_late(snapshot, has_expired)).then_some(renewed)
 }
 
@@ -211,6 +213,18 @@ mod tests {
             snapshot.leases.push(from_value(lease).unwrap());
             snapshot.clock_difference = jiff::SignedDuration::from_secs(ahead);
             assert_eq!(Controller::Kubernetes.silent_since(&snapshot).is_some(), is_silent, "{ahead}");
+        }
+    }
+
+    #[test]
+    fn a_lease_does_not_expire_while_the_api_server_is_away() {
+        for (back, is_silent) in [(None, true), (Some("11:59:29"), true), (Some("11:59:30"), false)] {
+            let mut snapshot = world().finish();
+            let lease = json!({"metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": at("11:59:10"), "leaseDurationSeconds": 15}});
+            snapshot.leases.push(from_value(lease).unwrap());
+            snapshot.reachable_since = back.map(|back| at(back).parse().unwrap());
+            assert_eq!(Controller::Kubernetes.silent_since(&snapshot).is_some(), is_silent, "{back:?}");
         }
     }
 

@@ -336,6 +336,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
             csi_storage_capacities: Vec::new(),
             volume_attachments: Vec::new(),
             clock_difference: jiff::SignedDuration::ZERO,
+            reachable_since: None,
             advanced_daemon_sets: Vec::new(),
             pod_disruption_budgets: Vec::new(),
             resource_quotas: Vec::new(),

@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use jiff::Timestamp;
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::error::ClusterError;
 use kubectl_ds::cluster::live::{Live, connect};
@@ -59,7 +60,11 @@ pub(crate) fn options(server: &Server) -> ConnectOptions {
 }
 
 async fn live(options: &ConnectOptions) -> Result<Live, ClusterError> {
-    connect(options, || "2026-11-21T12:00:00Z".parse().unwrap(), Arc::new(|_| ())).await
+    live_at(options, || "2026-11-21T12:00:00Z".parse().unwrap()).await
+}
+
+async fn live_at(options: &ConnectOptions, clock: fn() -> Timestamp) -> Result<Live, ClusterError> {
+    connect(options, clock, Arc::new(|_| ())).await
 }
 
 /// Connects and reads, as a command does.

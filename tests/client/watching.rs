@@ -1,11 +1,12 @@
 //! Watches: how a store handles events, and broken connections.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use kubectl_ds::cluster::Query;
 use kubectl_ds::cluster::live::{Live, Watch};
 use kubectl_ds::model::snapshot::{Kind, Snapshot};
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list, refusal,
+    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, live_at, node, options, pod, protobuf_list,
+    refusal,
 };
 use crate::support::shown;
 
@@ -123,6 +125,32 @@ fn lists(server: &Server, path: &str) -> usize {
 fn watched_versions(server: &Server, path: &str) -> Vec<String> {
     let version = |asked: &Asked| asked.target.split("resourceVersion=").nth(1).unwrap_or_default().to_owned();
     server.asked().iter().filter(|asked| asked.path() == path && is_watch(asked)).map(version).collect()
+}
+
+/// Nothing else tells for a while: what has changed meanwhile does not arrive by a connection that has not outlived it.
+#[test]
+fn watches_from_before_the_machine_was_asleep_are_stale_until_they_are_opened_again() {
+    static NOW: AtomicI64 = AtomicI64::new(1_000_000);
+    let (watches, server) = Watches::serve();
+    block_on(async {
+        let clock = || Timestamp::from_second(NOW.load(Ordering::Relaxed)).unwrap();
+        let live: Live = live_at(&options(&server), clock).await.unwrap();
+        let mut watch = live.watch(agent()).await.unwrap();
+        let test = async {
+            watches.opened(&mut watch, PODS, 1).await;
+            NOW.fetch_add(3_600, Ordering::Relaxed);
+            while watch.staleness().is_none() {
+                watch.changed().await;
+            }
+            watches.opened(&mut watch, PODS, 2).await;
+            while watch.staleness().is_some() {
+                watch.changed().await;
+            }
+            watch.snapshot().await.reachable_since
+        };
+        let reachable_since = tokio::time::timeout(PATIENCE, test).await.expect("the test ends");
+        assert_eq!(reachable_since.map(Timestamp::as_second), Some(1_003_600));
+    });
 }
 
 #[test]

@@ -33,6 +33,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// does not cache.
 const MAX_SILENCE: Duration = Duration::from_secs(90);
 
+/// How often a watch looks whether this machine was asleep.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How much more time has passed by the clock than for the process if it was.
+const SLEPT: Duration = Duration::from_secs(10);
+
 /// A watch that ends sooner without an event counts as a failure.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
@@ -151,12 +157,31 @@ impl<'a, K> Follower<'a, K> {
                 State::Ended(version) => self.resume(version).await,
                 State::At(version) => self.open(version).await,
                 State::Watching { version, mut events, opened } => {
-                    let event = events.next::<T>(&self.list).await;
+                    let event = tokio::select! {
+                        biased;
+                        event = events.next::<T>(&self.list) => event,
+                        () = self.sleep_of_the_machine() => {
+                            Err(ConnectionError::lost("this machine was asleep").into())
+                        }
+                    };
                     self.event(version, events, opened, event)
                 }
             };
             if let Some(change) = change {
                 return change;
+            }
+        }
+    }
+
+    /// Ends once this machine has been asleep: that the connection of a watch has not outlived that is not noticed for a while.
+    async fn sleep_of_the_machine(&self) {
+        let observed = &self.transport.connection.observed;
+        loop {
+            let (began, waited) = (observed.local_time(), Instant::now());
+            sleep(TICK).await;
+            // The time of an `Instant` stands still meanwhile.
+            if observed.local_time().duration_since(began).unsigned_abs() > waited.elapsed() + SLEPT {
+                return;
             }
         }
     }

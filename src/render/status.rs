@@ -150,7 +150,7 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         Verdict::NotObserved | Verdict::Deleting => words.extend(concerns.chain(by_nodes)),
         _ => words.extend(by_nodes.chain(concerns)),
     }
-    if let Some(since) = rollout.controller_silent_since.filter(|_| rollout.verdict == Verdict::Blocked) {
+    if let Some(since) = rollout.controller_silent_since.filter(|_| is_waiting(rollout)) {
         words.push(format!("kube-controller-manager lease not renewed for {}", time_since(since, now)));
     }
     words.extend(rollout.unchanged_since.map(|since| format!("no progress for {}", time_since(since, now))));
@@ -165,6 +165,17 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
             .then(|| "no eligible node".to_owned()),
     );
     words
+}
+
+/// Returns whether a rollout does not go on by itself.
+fn is_waiting(rollout: &RolloutStatus) -> bool {
+    matches!(rollout.verdict, Verdict::Blocked | Verdict::Paused)
+}
+
+/// Says that the controller seems to be down, if so.
+fn controller_down(rollout: &RolloutStatus, now: Timestamp) -> Option<String> {
+    let silent = time_since(rollout.controller_silent_since?, now);
+    Some(format!("; kube-controller-manager seems to be down: it has not renewed its lease for {silent}"))
 }
 
 /// Returns whether a rollout is not complete, but counts as complete.
@@ -309,12 +320,7 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
                 Some(BlockedBy::MissedSurgePods) => {
                     "; the controller has not noticed that surge pods have become available".to_owned()
                 }
-                Some(BlockedBy::ControllerDown) => {
-                    let silent =
-                        rollout.controller_silent_since.map(|since| format!(" for {}", time_since(since, now)));
-                    let silent = silent.unwrap_or_default();
-                    format!("; kube-controller-manager seems to be down: it has not renewed its lease{silent}")
-                }
+                Some(BlockedBy::ControllerDown) => controller_down(rollout, now).unwrap_or_default(),
                 Some(BlockedBy::NoProgress) => {
                     let time = rollout.unchanged_since.map(|since| format!(" for {}", time_since(since, now)));
                     let lacks = rollout.lacks.as_ref().map(|lacks| format!("; {lacks}")).unwrap_or_default();
@@ -356,8 +362,9 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
         }
         Verdict::Paused => {
             let retained = count(rollout.retained.len(), "old pod");
+            let down = controller_down(rollout, now).unwrap_or_default();
             let why = if rollout.hold.is_some() {
-                ""
+                &down
             } else if !rollout.retained.is_empty() {
                 &format!("; the partition or the selector of the update strategy retains {retained}")
             } else if rollout.strategy.is_on_delete() {

@@ -436,8 +436,9 @@ pub(crate) fn plan(
         let restarts = matches!(request.template, NewTemplate::Restart(_)) && worse.is_empty();
         let stops = restarts.then(|| may_stop(before, &nodes)).flatten();
         worse.retain(|_| !is_continued);
-        // Whatever the template, no pod is placed until it runs again.
-        worse.extend(warnings.iter().find(|warning| warning.code == WarningCode::SchedulerDown).cloned());
+        // Whatever the template, no pod is created or placed until it runs again.
+        let is_down = |it: &&Warning| matches!(it.code, WarningCode::ControllerDown | WarningCode::SchedulerDown);
+        worse.extend(warnings.iter().find(is_down).cloned());
         if deletes_healthy && !worse.is_empty() && !request.force {
             return Err(StageRefusal::Worse(worse));
         }

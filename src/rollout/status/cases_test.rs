@@ -1178,6 +1178,13 @@ fn only_its_own_controller_counts_as_silent() {
     let fails = with_states(two_revisions(), &["new crashing", "new crashing", "old", "old"]);
     let (_, ways) = silent(fails.finish());
     assert!(ways.ends_with("; to roll back, once kube-controller-manager is back"), "{ways}");
+    // That it is held does not hide it: whatever is done then waits for the controller.
+    let original = json!({"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#});
+    let held = on_delete(with_states(two_revisions(), &["new", "old", "old"]));
+    let (held, ways) = silent(held.daemon_set(json!({"metadata": {"annotations": original}})).finish());
+    assert_eq!((held.0, ways.split("; ").next()), (Verdict::Paused, Some("check kube-controller-manager")));
+    assert!(ways.split("; ").skip(1).all(|way| way.ends_with(", once kube-controller-manager is back")), "{ways}");
+    assert!(held.2 > 1, "{ways}");
     let silent = |snapshot| silent(snapshot).0;
     assert_eq!(silent(advanced(&json!({}), 1)), (Verdict::Progressing, None, 0));
     // It would have to delete the old pod of a surge, and no other event is expected.

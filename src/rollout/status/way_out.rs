@@ -59,6 +59,12 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     // If it works on other nodes, the revision does not fail.
     let is_by_nodes = suspect.is_some_and(|suspect| suspect.what == SuspectKind::Nodes);
     let undo_as_well = || undo().filter(|_| !is_by_nodes);
+    let down = situation.controller_silent_since().map(|_| situation.controller.check());
+    let until_up = down.as_ref().map(|_| format!("{} is back", situation.controller.program()));
+    let afterwards = |fix: Fix| match &until_up {
+        Some(until_up) => once(fix, until_up),
+        None => fix,
+    };
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved => Vec::new(),
         Verdict::Unknown => vec![rollback_by_pods(situation)],
@@ -66,13 +72,9 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         _ if hold.is_some() => {
             let undo = revision_fails.then(undo).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
-            retry.into_iter().chain(undo).chain(leave).map(Some).collect()
+            down.into_iter().chain(retry).chain(undo.into_iter().chain(leave).map(afterwards)).map(Some).collect()
         }
-        Verdict::Blocked if situation.controller_silent_since().is_some() => {
-            let program = situation.controller.program();
-            let afterwards = |fix: Fix| Fix { advice: format!("{}, once {program} is back", fix.advice), ..fix };
-            vec![Some(situation.controller.check()), revision_fails.then(undo).flatten().map(afterwards)]
-        }
+        Verdict::Blocked if down.is_some() => vec![down, revision_fails.then(undo).flatten().map(afterwards)],
         // What it replaces meanwhile fails as well.
         Verdict::Progressing if suspect.is_some_and(|suspect| suspect.what == SuspectKind::Revision) => {
             let undo = undo();
@@ -259,12 +261,20 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                     fixes.push(fix(FINISH_BY_CONTROLLER, "resume"));
                 }
             }
-            if cannot_exist(situation) {
-                fixes.iter_mut().for_each(|fix| fix.advice.push_str(", once its new pods can be created and start"));
+            match cannot_exist(situation) {
+                true => fixes.into_iter().map(|fix| once(fix, "its new pods can be created and start")).collect(),
+                false => fixes,
             }
-            fixes
         }
         false => vec![fix("to suspend the strategy again", "pause"), fix("to keep it as it is now", "resume")],
+    }
+}
+
+/// Adds to advice what has to happen first, unless it has such a condition.
+fn once(fix: Fix, condition: &str) -> Fix {
+    match fix.advice.contains("once ") {
+        true => fix,
+        false => Fix { advice: format!("{}, once {condition}", fix.advice), ..fix },
     }
 }
 

@@ -440,7 +440,7 @@ impl<'a> Run<'a> {
                     time = now;
                 }
             }
-            let snapshot = self.on_clock(watch.last_snapshot(), time, io);
+            let mut snapshot = self.on_clock(watch.last_snapshot(), time, io);
             if !std::mem::replace(&mut has_begun, true) {
                 self.stage.begin(&snapshot);
             }
@@ -496,6 +496,7 @@ impl<'a> Run<'a> {
                 }
                 Instruction::Lost(loss) if is_read_again || !is_gone(loss) => return Ok(Ended::Lost(loss)),
                 Instruction::Stop(failures) if is_read_again => {
+                    let failures = self.with_namespace(&mut snapshot, failures, io).await?;
                     let broken = self.broken_nodes(&snapshot, &failures, io).await?;
                     let down = self.down_before(&snapshot, &failures, io).await?;
                     if !broken.is_empty() || !down.is_empty() {
@@ -681,6 +682,24 @@ impl<'a> Run<'a> {
             ClusterError::NotFound { .. } => self.lost(Loss::Deleted),
             error => self.unread(error).into(),
         }
+    }
+
+    /// Reads the namespace, which is not watched, if no pod was created: that it is being deleted would be why, and no event says so.
+    async fn with_namespace(
+        &self,
+        snapshot: &mut Snapshot,
+        failures: Vec<GateFailure>,
+        io: &mut Io<'_>,
+    ) -> Result<Vec<GateFailure>, Failure> {
+        if failures.iter().all(|failure| failure.pod.is_some()) {
+            return Ok(failures);
+        }
+        let names = BTreeSet::from([self.report.daemon_set.namespace.clone()]);
+        self.unless_interrupted(io, self.live.read_namespaces(snapshot, &names)).await?;
+        Ok(match next_instruction(snapshot, &self.stage).step {
+            Instruction::Stop(failures) => failures,
+            _ => failures,
+        })
     }
 
     /// Returns the nodes whose gates do not hold because of the nodes; none if their pods cannot be read.

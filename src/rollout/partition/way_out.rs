@@ -13,6 +13,7 @@ use crate::model::stages::Stratum;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
+use crate::report::reason::ReasonCode;
 use crate::rollout::situation::fault::may_be_taken_down;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::rollout::undo::{is_return, unfinished_rollback};
@@ -230,6 +231,10 @@ fn replace_restarted(name: &DaemonSetName, failures: &[GateFailure]) -> Option<F
 
 /// Returns what may follow a stage; `back_to` is the revision that its nodes had before, if that is known.
 pub(crate) fn way_out(report: &PartitionReport, request: &StageRequest, back_to: Option<i64>) -> Vec<Fix> {
+    if report.outcome.failures.iter().any(|failure| failure.reason == Some(ReasonCode::NamespaceTerminating)) {
+        // No command gives a node its pod.
+        return Vec::new();
+    }
     let mut continued = Continued::of_run(report, request);
     // A node that is gone would be refused; without any, the stage would be one of all nodes.
     let is_left = |node: &String| !report.outcome.gone.contains(node);
@@ -417,6 +422,7 @@ mod tests {
     use crate::model::int_or_percent::IntOrPercent;
     use crate::report::history::DaemonSetName;
     use crate::report::partition::{Gate, GateFailure, PartitionStage};
+    use crate::report::reason::ReasonCode;
     use crate::rollout::partition::StageGates;
     use crate::rollout::partition::plan::{Amount, StageRequest, plan};
     use crate::rollout::partition::template::NewTemplate;
@@ -679,6 +685,13 @@ mod tests {
             let is_stopped = last.is_some_and(|advice| advice.contains("once the cause is fixed"));
             assert_eq!(is_stopped, gate == Some(Gate::Starts), "{stage:?}");
         }
+        // Nothing gives a node its pod.
+        let of_namespace = GateFailure::new(Gate::Starts, String::new());
+        let reason = Some(ReasonCode::NamespaceTerminating);
+        (report.outcome.stage, report.outcome.failures) =
+            (PartitionStage::Stopped, vec![GateFailure { reason, ..of_namespace }]);
+        assert_eq!(way_out(&report, &request, Some(1)), []);
+        report.outcome.failures = Vec::new();
         // What a rollback leaves is no way back.
         let undo = StageRequest { gates: StageGates { max_restarts: None, ..request.gates.clone() }, ..request };
         (report.rolls_back, report.outcome.stage) = (true, PartitionStage::Stopped);

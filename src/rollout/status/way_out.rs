@@ -67,6 +67,8 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     };
     let fixes = match verdict {
         Verdict::Deleting | Verdict::NotObserved => Vec::new(),
+        // No command gives a node its pod.
+        _ if situation.terminating_namespace().is_some() => Vec::new(),
         Verdict::Unknown => vec![rollback_by_pods(situation)],
         // The user may not know about the hold, whether the rollout is stuck or not.
         _ if hold.is_some() => {

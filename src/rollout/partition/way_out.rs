@@ -213,9 +213,12 @@ fn with(command: Command, (flag, value): (&str, Option<String>)) -> Command {
     }
 }
 
-/// Suggests leaving out the only node on which a new pod fails, which may be why.
+/// Suggests leaving out the only node on which a new pod fails, which may be why. That no pod was created is not up to the node: the next
+/// one would get none, either.
 fn skip_node(failures: &[GateFailure]) -> Option<Fix> {
-    let [GateFailure { gate: Gate::Starts | Gate::Restarts, node: Some(node), .. }] = failures else { return None };
+    let [GateFailure { gate: Gate::Starts | Gate::Restarts, node: Some(node), pod: Some(_), .. }] = failures else {
+        return None;
+    };
     let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}=true"));
     Some(Fix::new(format!("if {node} is at fault, to leave it out before continuing"), label))
 }
@@ -396,13 +399,15 @@ pub(in crate::rollout) fn continuation(
         }
         false => rest.as_ref().unwrap_or(&continued).again().map(|again| Fix::new(format!("{advice}{set}"), again)),
     };
-    // None of its pods was ever created: to continue would not help.
-    let is_refused = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
-    let has_begun = situation.eligible().any(|node| node.updated.is_some());
-    let helps = if is_refused { situation.another_is_admitted() } else { has_begun };
-    let back = back_to.filter(|_| helps && !flags.is_undo);
+    // Even if none has a pod of the revision yet, new pods get one.
+    let back = back_to.filter(|_| !flags.is_undo);
     let back = back.map(|number| Fix::new("to roll back", continued.back(number)));
-    let (first, last) = if is_refused { (back, None) } else { (None, back) };
+    // None of its pods was ever created: to continue would not help.
+    let is_none_created = situation.creation_is_refused() && situation.eligible().all(|node| node.updated.is_none());
+    let (first, last) = match is_none_created && situation.another_is_admitted() {
+        true => (back, None),
+        false => (None, back),
+    };
     // Whether the command of --verify has passed is not in the cluster.
     let finish = (!updates && !is_last && !is_gone).then(|| finish("to finish, once they have passed")).flatten();
     first.into_iter().chain(first_of_all).chain(again).chain(finish).chain(last).collect()
@@ -413,7 +418,7 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use serde_json::{Value, json};
 
-    use super::{Continued, continuation, way_out};
+    use super::{Continued, continuation, skip_node, way_out};
     use crate::coverage::test_support::{World, world};
     use crate::facts::index::Index;
     use crate::facts::revisions::name_of;
@@ -698,5 +703,31 @@ mod tests {
         let fixes = way_out(&report, &undo, Some(1)).into_iter();
         let commands: Vec<String> = fixes.filter_map(|fix| Some(fix.command?.to_string())).collect();
         assert!(!commands.iter().any(|command| command.contains("--to-revision 1")), "{commands:?}");
+    }
+
+    #[test]
+    fn a_node_is_left_out_only_if_it_may_be_at_fault() {
+        let failure = |pod: Option<&str>| GateFailure {
+            node: Some("n".to_owned()),
+            pod: pod.map(str::to_owned),
+            ..GateFailure::new(Gate::Starts, String::new())
+        };
+        assert!(skip_node(&[failure(Some("agent-n"))]).is_some());
+        assert!(skip_node(&[failure(None)]).is_none(), "none was created");
+        assert!(skip_node(&[failure(Some("a")), failure(Some("b"))]).is_none());
+    }
+
+    /// Whatever is created next has the new template.
+    #[test]
+    fn a_stage_that_has_updated_no_node_is_rolled_back_as_another_one() {
+        let flags = StageFlags { progress_deadline_seconds: 600, ..StageFlags::default() };
+        let mut snapshot = held(&flags).revision("hash1", 1).finish();
+        snapshot.pods.retain(|pod| pod.revision_hash() == "hash1");
+        let index = Index::new(&snapshot);
+        let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+        assert!(situation.eligible().all(|node| node.updated.is_none()));
+        let hold = Hold::of(situation.daemon_set).unwrap();
+        let fixes = continuation(&name_of(situation.daemon_set), &hold, true, Some(1), &situation);
+        assert_eq!(fixes.last().unwrap().advice, "to roll back");
     }
 }

@@ -106,13 +106,16 @@ impl Passed {
     fn not_followed(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Error(error) if !self.is_lost.get() => {
+                let is_of_the_hold =
+                    |hint: &Fix| hint.command.as_ref().is_some_and(|command| command.verbs().0 == "ds");
+                let says_how = error.hints.iter().any(is_of_the_hold);
                 // The next stage alone has changed nothing.
-                let done = error
-                    .is_unchanged
-                    .then(|| format!("the stages before have updated {}", count(self.updated, "node")));
+                let done = (error.is_unchanged || !says_how).then(|| {
+                    let nodes = count(self.updated, "node");
+                    format!("the stages before have updated {nodes}, and the update strategy stays suspended")
+                });
                 let is_error = matches!(error.exit, Exit::Error | Exit::TimedOut);
                 let exit = if is_error { Exit::NotObserved } else { error.exit };
-                let says_how = error.hints.iter().any(|hint| hint.command.is_some());
                 let again = self.again.clone().filter(|_| !says_how).map(|again| Fix::new("to continue", again));
                 let error = CommandError { exit, is_unchanged: false, ..error };
                 error.hints(done).hints(again).into()

@@ -150,6 +150,33 @@ fn a_pause_right_before_the_next_stage_ends_the_rollout_as_one_within_a_stage() 
     assert!(ended.err.contains("the stages before have updated 1 node"), "{}", ended.err);
 }
 
+/// What the next stage is refused for says how to mend that, not how to go on.
+#[test]
+fn a_stage_that_is_refused_after_another_one_says_what_stays_and_how_to_continue() {
+    let cluster = Cluster::new();
+    let (kept, is_complete) = (cluster.clone(), AtomicBool::new(false));
+    let server = Server::start(move |asked| {
+        is_complete.fetch_or(is_event(asked, "PartitionComplete"), Ordering::SeqCst);
+        let is_lease = asked.path().ends_with("/leases/kube-controller-manager");
+        if is_lease && is_complete.load(Ordering::SeqCst) {
+            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": "kube-controller-manager", "namespace": "kube-system"},
+                "spec": {"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}});
+            return Reply::of(200, "application/json", lease.to_string());
+        }
+        kept.answer(asked)
+    });
+    let ended = end(rollout(&server, &["--image=agent=agent:2"]), None);
+    assert_eq!((ended.code, deletions(&server), cluster.is_suspended()), (Some(6), 1, true), "{}", ended.err);
+    for said in [
+        "that would make things worse: kube-controller-manager seems to be down",
+        "the stages before have updated 1 node, and the update strategy stays suspended",
+        "hint: to continue: kubectl ds partition",
+    ] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
+    }
+}
+
 #[test]
 fn an_interruption_between_two_stages_says_how_to_continue() {
     let cluster = Cluster::new();

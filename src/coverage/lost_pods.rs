@@ -16,7 +16,7 @@ use crate::model::event::{EVENT_TTL, Event};
 use crate::model::node::{HOSTNAME, Node, Taint};
 use crate::model::pod::Pod;
 use crate::model::startup_taint::is_startup;
-use crate::report::coverage::{LostPods, UnlikePool};
+use crate::report::coverage::{LostPods, RemovedNodes, UnlikePool};
 use crate::report::fix::{Command, Fix};
 use crate::scheduling::affinity::{AffinityOutcome, TermOutcome};
 use crate::scheduling::daemon_pods::NodePods;
@@ -28,13 +28,13 @@ const ELIGIBLE_PER_EXCLUDED: usize = 3;
 
 /// Returns which nodes have lost their pod, by events, or else are likely to have, because they are not eligible although most nodes
 /// of their pool are.
-pub(super) fn lost_pods(facts: &Facts<'_>) -> Option<LostPods> {
-    by_events(facts).or_else(|| unlike_pool(facts))
+pub(super) fn lost_pods(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPods> {
+    by_events(facts, removed).or_else(|| unlike_pool(facts))
 }
 
 /// Returns how many pods the controller has deleted from nodes that are no longer eligible, according to events: pods
-/// that it deletes for other reasons are recreated. Those that a rollout has deleted are reported with it.
-fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
+/// that it deletes for other reasons are recreated. Those from nodes that a revision has removed are reported with it.
+fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPods> {
     let since = facts.now().checked_sub(SignedDuration::from_secs(EVENT_TTL)).ok()?;
     let events = facts.events();
     let of = |reason: &str| {
@@ -43,18 +43,29 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     };
     let number =
         |events: &[&Event]| events.iter().map(|event| usize::try_from(event.times()).unwrap_or(1)).sum::<usize>();
-    let (mut deleted, created) = (of("SuccessfulDelete"), of("SuccessfulCreate"));
+    let created = of("SuccessfulCreate");
+    let deleted = of("SuccessfulDelete").into_iter().map(|event| (event, node_of(facts, event)));
+    let mut deleted: Vec<_> = deleted.collect();
+    let is_known = deleted.iter().all(|(_, node)| node.is_some());
     // The second pod of a surge, for example.
-    deleted.retain(|event| !node_of(facts, event).is_some_and(|node| !node.pods.is_empty() && node.should_run()));
-    let first = deleted.iter().filter_map(|event| event.last_seen()).min()?;
+    deleted.retain(|(_, node)| !node.is_some_and(|node| !node.pods.is_empty() && node.should_run()));
+    let first = deleted.iter().filter_map(|(event, _)| event.last_seen()).min()?;
     let began = facts.rollout_began_at();
     let without_pod = |is_eligible: bool| {
         let nodes = facts.node_pods.iter();
         nodes.filter(|node| node.decision.is_some() && node.should_run() == is_eligible && node.pods.is_empty()).count()
     };
-    if began.is_none_or(|began| began >= first) || without_pod(true) > 0 || facts.daemon_set.metadata.is_terminating() {
+    // What a rollout has replaced since, numbers do not tell apart from what was lost before.
+    let is_unclear = began.is_none_or(|began| began >= first && !is_known);
+    if is_unclear || without_pod(true) > 0 || facts.daemon_set.metadata.is_terminating() {
         return None;
     }
+    if is_known {
+        let is_removed = |name: &str| removed.is_some_and(|removed| removed.nodes.iter().any(|node| node == name));
+        let is_lost = |node: &NodePods<'_>| node.decision.is_some() && node.pods.is_empty() && !is_removed(node.node);
+        deleted.retain(|(_, node)| node.is_some_and(is_lost));
+    }
+    let deleted: Vec<&Event> = deleted.into_iter().map(|(event, _)| event).collect();
     // Pods created earlier do not replace deleted ones.
     let created: Vec<&Event> = created.into_iter().filter(|event| event.last_seen() >= Some(first)).collect();
     // The client drops events of an object that has many (`EventSourceObjectSpamFilter`, k8s.io/client-go/tools/record/events_cache.go,
@@ -62,19 +73,23 @@ fn by_events(facts: &Facts<'_>) -> Option<LostPods> {
     let is_since = |pod: &&Pod| pod.metadata.creation_timestamp.get().is_some_and(|at| at >= first);
     let eligible = facts.node_pods.iter().filter(|node| node.should_run());
     let replaced = eligible.flat_map(|node| node.pods.iter().copied()).filter(is_since).count();
-    let nodes = number(&deleted).saturating_sub(number(&created).max(replaced)).min(without_pod(false));
+    let replaced = if is_known { 0 } else { number(&created).max(replaced) };
+    let nodes = number(&deleted).saturating_sub(replaced).min(without_pod(false));
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
     let fix = Fix::new("to see what has changed", changes);
     (nodes > 0).then_some(LostPods { nodes, at: Some(at), unlike: None, fix })
 }
 
-/// Returns the node of a deleted pod; `None` if no event says where it was scheduled.
+/// Returns the node of a deleted pod; `None` if no event says where it was.
 fn node_of<'f, 'a>(facts: &'f Facts<'a>, deleted: &Event) -> Option<&'f NodePods<'a>> {
     let pod = deleted.message.strip_prefix("Deleted pod: ")?;
-    let events = facts.index.events_named("Pod", &facts.daemon_set.metadata.namespace, pod).into_iter();
-    let scheduled = events.filter(|event| event.reason == "Scheduled").find_map(|event| event.message.rsplit_once(' '));
-    let (_, node) = scheduled?;
+    let mut events = facts.index.events_named("Pod", &facts.daemon_set.metadata.namespace, pod).into_iter();
+    // Its kubelet has stopped it, even if it was scheduled long ago.
+    let node = events.find_map(|event| match (&*event.reason, &*event.source.host) {
+        ("Scheduled", _) => Some(event.message.rsplit_once(' ')?.1),
+        (_, host) => Some(host).filter(|host| !host.is_empty()),
+    })?;
     facts.node_pods.iter().find(|pods| pods.node == node)
 }
 
@@ -240,6 +255,31 @@ mod tests {
         };
         assert_eq!((surge("a"), surge("b")), (false, true), "the second pod of a node");
         assert_eq!(with(&[("a", json!({}), false), lost("b")], &[deleted("11:59:20")]), None, "one is to be created");
+    }
+
+    /// A rollout deletes and creates pods, too: only where each pod was tells them apart.
+    #[test]
+    fn nodes_that_have_lost_their_pods_are_not_forgotten_once_a_rollout_follows() {
+        let lost = |began: &str, node: &str, event: &str| {
+            let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}});
+            let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({})).node("b", tainted);
+            for (pod, node, time) in [("agent-y", node, event), ("agent-x", "a", "11:59:30")] {
+                let scheduled = format!("Successfully assigned default/{pod} to {node}");
+                world = world
+                    .event("DaemonSet", "agent", "SuccessfulDelete", &format!("Deleted pod: {pod}"), time)
+                    .event("Pod", pod, if pod == "agent-x" { "Scheduled" } else { "Killing" }, &scheduled, "11:50:00");
+                world.snapshot.events.last_mut().unwrap().source.host = node.to_owned();
+                world =
+                    world.event("DaemonSet", "agent", "SuccessfulCreate", &format!("Created pod: {pod}-2"), "11:59:31");
+            }
+            let current = world.snapshot.controller_revisions.last_mut().unwrap();
+            current.metadata.creation_timestamp = serde_json::from_value(json!(at(began))).unwrap();
+            world.coverage().lost_pods.map(|lost| (lost.nodes, lost.at.unwrap().to_string()))
+        };
+        assert_eq!(lost("11:59:29", "b", "11:59:10"), Some((1, at("11:59:10"))), "before the rollout");
+        assert_eq!(lost("11:59:05", "b", "11:59:15"), Some((1, at("11:59:15"))), "by it");
+        assert_eq!(lost("11:59:29", "a", "11:59:10"), None, "it was replaced");
+        assert_eq!(lost("11:59:29", "gone", "11:59:10"), None, "the node does not exist");
     }
 
     /// A cluster of nodes with these labels and taints and a pod, besides one that is excluded; returns what that one is told to be

@@ -361,7 +361,8 @@ impl<'s, 'a> Walk<'s, 'a> {
         let removed_nodes = options.is_every_node().then(|| removed_nodes(subject)).flatten();
         // That a revision excludes them is told already.
         let is_news = |lost: &LostPods| lost.unlike.is_none() || removed_nodes.is_none();
-        let lost_pods = options.is_every_node().then(|| lost_pods(subject)).flatten().filter(is_news);
+        let lost_pods = options.is_every_node().then(|| lost_pods(subject, removed_nodes.as_ref())).flatten();
+        let lost_pods = lost_pods.filter(is_news);
         DaemonSetCoverage {
             map,
             namespace: daemon_set.metadata.namespace.clone(),

@@ -284,9 +284,12 @@ impl DaemonSet {
         let mut object = self.object.clone();
         object["spec"]["template"] = template.value().clone();
         let Ok(mut after) = DaemonSet::from_object(object) else { return self.clone() };
-        // The API server increments both, so that only a revision with the same template counts as current.
+        // The API server increments both, so that only a revision with the same template counts as current, and pods that another
+        // DaemonSet has left may count as updated.
         after.metadata.generation = after.status.observed_generation + 1;
-        after.annotations.remove(TEMPLATE_GENERATION_ANNOTATION);
+        if let Some(generation) = self.template_generation() {
+            after.annotations.insert(TEMPLATE_GENERATION_ANNOTATION.to_owned(), (generation + 1).to_string());
+        }
         after
     }
 

@@ -59,4 +59,21 @@ mod tests {
             assert_eq!(planned.plan.step.is_some(), expected, "{last} {ahead}");
         }
     }
+
+    /// The controller counts a pod as updated whose generation is that which the restart gives the DaemonSet.
+    #[test]
+    fn pods_of_a_former_daemon_set_are_restarted_only_if_the_controller_replaces_them() {
+        let adopted = |generation: &str| {
+            let labels = json!({"controller-revision-hash": "left", "pod-template-generation": generation});
+            json!({"metadata": {"labels": labels}})
+        };
+        let nodes = [("a", adopted("2")), ("b", adopted("3")), ("c", json!({}))];
+        let world = nodes.iter().fold(world(), |world, (node, pod)| {
+            world.node(node, json!({})).pod(&format!("agent-{node}"), node, pod.clone())
+        });
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let planned = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), true).unwrap();
+        assert_eq!(planned.report.effect.unwrap().outdated, Some(2));
+    }
 }

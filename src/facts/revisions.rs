@@ -209,6 +209,9 @@ impl<'a> Revisions<'a> {
 
     /// Returns when a revision was last rolled out, if that is known. That is at its creation if none was rolled out again.
     pub(crate) fn rolled_out_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
+        if self.awaits_number(revision) {
+            return None;
+        }
         let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.get();
         if self.none_is_renumbered() {
             let mut older = self.rolled_out().filter(|other| other.number() < revision.revision);
@@ -224,9 +227,15 @@ impl<'a> Revisions<'a> {
 
     /// Returns when a revision was last rolled out, or a time before it: when it was created, or one that it replaced later.
     pub(crate) fn rollout_began_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
-        let until = self.all.iter().filter(|other| other.number() <= revision.revision);
+        let is_last = self.awaits_number(revision);
+        let until = self.all.iter().filter(|other| is_last || other.number() <= revision.revision);
         let created = until.filter_map(|other| other.object.metadata.creation_timestamp.get());
         self.rolled_out_at(revision).or_else(|| created.max())
+    }
+
+    /// Returns whether a revision has become current again, and the controller has not given it a new number yet.
+    fn awaits_number(&self, revision: &ControllerRevision) -> bool {
+        self.current().is_some_and(|current| current.number() == revision.revision) && !self.has_newest_number()
     }
 
     /// Returns the revision of the live template; `None` if the controller has not created it yet.
@@ -529,6 +538,27 @@ mod tests {
             let at = found.rolled_out_at(newest);
             assert_eq!(at, expected.map(at_time), "{revisions:?}");
         }
+    }
+
+    /// Until the controller has acted, what has become current again has the number and the time of its first rollout.
+    #[test]
+    fn a_revision_that_has_no_new_number_yet_was_rolled_out_after_all_others() {
+        let time = |time: &str| serde_json::from_value(json!(at(time))).unwrap();
+        let world = world().revision_of_template("hash2", 2).revision_of_image("hash3", 3, "agent:3");
+        let mut snapshot = world.finish();
+        snapshot.controller_revisions.remove(0);
+        let times = ["11:00:00", "11:30:00"];
+        for (revision, created) in snapshot.controller_revisions.iter_mut().zip(times) {
+            revision.metadata.creation_timestamp = time(created);
+        }
+        let found = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+        let current = found.current().unwrap();
+        assert_eq!(current.number(), 2);
+        assert_eq!(
+            (found.rolled_out_at(current.object), found.rollout_began_at(current.object)),
+            (None, Some(at_time("11:30:00")))
+        );
+        assert_eq!(found.rolled_out_at(found.all[0].object), Some(at_time("11:30:00")));
     }
 
     /// Lists of different ages may say anything of its number, its generation and its pods.

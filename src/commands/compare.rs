@@ -132,7 +132,7 @@ impl RunCommand for CompareArgs {
         }
         end?;
         match report.verdict {
-            Comparison::Worse if exit_code => Ok(Exit::No),
+            Comparison::Worse if exit_code || watch => Ok(Exit::No),
             Comparison::Unknown if exit_code || watch => Err(unknown(&report).into()),
             _ => Ok(Exit::Success),
         }
@@ -222,11 +222,15 @@ impl Asked<'_> {
             warn_once(&notices(&watch), &mut warned, io)?;
             let headline = render::compare::headline(&report);
             if headline != last {
-                match display {
-                    Display::Json => output::print_json_line(&mut report, &view, out)?,
-                    _ => writeln!(out, "{} {}", report.now, view.show(&headline))?,
+                let shown = match display {
+                    Display::Json => output::print_json_line(&mut report, &view, out),
+                    _ => writeln!(out, "{} {}", report.now, view.show(&headline)),
+                };
+                match shown.and_then(|()| out.flush()) {
+                    // Nobody waits for the end.
+                    Err(error) if output::has_closed(&error) => return Ok((report, Ok(()))),
+                    shown => shown?,
                 }
-                out.flush()?;
                 last = headline;
             }
             match (is_over, is_late) {

@@ -232,13 +232,12 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
     }
     let ended = until_interrupted(cli, io, out).await;
     match ended.and_then(|exit| match out.flush() {
-        // What the command has found out is in its exit code, too.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(exit),
+        Err(error) if output::has_closed(&error) => Ok(exit),
         flushed => Ok(flushed.map(|()| exit)?),
     }) {
         Ok(exit) => exit,
         // The reader has seen enough, as with `head`; this is not an error.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+        Err(Failure::Output(error)) if output::has_closed(&error) => Exit::Success,
         Err(Failure::Output(error)) => {
             print_error(&CommandError::new("cannot write the output").because(error), as_json, &view, io)
         }

@@ -40,7 +40,13 @@ pub(super) fn formats<T: ValueEnum + Send + Sync + 'static>(
     PossibleValuesParser::new(offered.iter().filter_map(T::to_possible_value)).try_map(|name| T::from_str(&name, false))
 }
 
-/// Prints a report as data or names if requested, or else as the text that is written on a page.
+/// Returns whether the reader has seen enough, as with `head`: what the command has found out is in its exit code, too.
+pub(super) fn has_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// Prints the report of a command that changes nothing as data or names if requested, or else as the text that is written on a page;
+/// as much of it as is read.
 pub(super) fn print<R: Report>(
     output: Option<Output>,
     report: &mut R,
@@ -48,12 +54,18 @@ pub(super) fn print<R: Report>(
     out: &mut dyn Write,
     write: impl FnOnce(&R, &mut Page<'_>),
 ) -> Result<(), Failure> {
-    if output == Some(Output::Name) {
-        report.names().iter().try_for_each(|name| writeln!(out, "{}", sanitize(name)))?;
-    } else if !print_data(output, report, view, out)? {
-        view.write(out, |page| write(report, page))?;
+    let printed = || {
+        if output == Some(Output::Name) {
+            report.names().iter().try_for_each(|name| writeln!(out, "{}", sanitize(name)))?;
+        } else if !print_data(output, report, view, out)? {
+            view.write(out, |page| write(report, page))?;
+        }
+        Ok(())
+    };
+    match printed() {
+        Err(Failure::Output(error)) if has_closed(&error) => Ok(()),
+        printed => printed,
     }
-    Ok(())
 }
 
 /// Prints a report as data, if requested, and returns whether it did.

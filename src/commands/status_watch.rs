@@ -302,13 +302,10 @@ pub(super) async fn run(
             }
             Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
         }
-        match display {
+        let shown = match display {
             // The reader of the stream trusts it.
-            _ if is_complete && !is_over => {}
-            Display::Lines => {
-                view.write(out, |page| lines.update(&report, page))?;
-                out.flush()?;
-            }
+            _ if is_complete && !is_over => Ok(()),
+            Display::Lines => view.write(out, |page| lines.update(&report, page)).and_then(|()| out.flush()),
             Display::Json => {
                 // Ages change all the time: only other changes count.
                 let state = |one: &RolloutStatus| {
@@ -324,15 +321,24 @@ pub(super) async fn run(
                     )
                 };
                 let state: Vec<_> = report.daemon_sets.iter().map(state).collect();
-                if last.as_ref() != Some(&state) {
+                if last.as_ref() == Some(&state) {
+                    Ok(())
+                } else {
                     if !map.is_shown {
                         report.daemon_sets.iter_mut().for_each(|rollout| rollout.map = None);
                     }
-                    output::print_json_line(&mut report, &view, out)?;
                     last = Some(state);
+                    output::print_json_line(&mut report, &view, out)
                 }
             }
-            Display::Screen(_) | Display::None => {}
+            Display::Screen(_) | Display::None => Ok(()),
+        };
+        match shown {
+            // Nobody waits for the end, which would be another answer than that of `status` now.
+            Err(error) if output::has_closed(&error) => {
+                return exit(if is_over { End::Done } else { End::Blocked }, &report);
+            }
+            shown => shown?,
         }
         if is_over {
             break (report, End::Done);
@@ -408,7 +414,7 @@ pub(super) async fn run(
     if let Display::Screen(screen) = &mut display {
         screen.clear(io)?;
     }
-    if output != Some(Output::Json) {
+    let shown = if output != Some(Output::Json) {
         add_to_failing(&mut report, watch.last_snapshot());
         view.write(out, |page| {
             match (&end, report.daemon_sets.as_slice()) {
@@ -425,11 +431,16 @@ pub(super) async fn run(
             for rollout in &report.daemon_sets {
                 follow_summary::summary(&events.summary(rollout), page);
             }
-        })?;
+        })
     } else if matches!(display, Display::None) {
-        output::print_json_line(&mut report, &view, out)?;
+        output::print_json_line(&mut report, &view, out)
+    } else {
+        Ok(())
+    };
+    match shown.and_then(|()| out.flush()) {
+        Err(error) if output::has_closed(&error) => {}
+        shown => shown?,
     }
-    out.flush()?;
     exit(end, &report)
 }
 

@@ -267,6 +267,12 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         let (exit, err) = run_into(&["snapshot", "--from", "demo", "-o", format], "", &mut Closed);
         assert_eq!((exit, err.contains("error")), (Exit::Success, false), "{format}");
     }
+    // The answer is in the exit code, too.
+    for command in ["coverage --exit-code", "list --exit-code -o name", "status", "list -o json --exit-code"] {
+        let args: Vec<&str> = command.split(' ').chain(["--from", "demo"]).collect();
+        let (exit, err) = run_into(&args, "", &mut Closed);
+        assert_eq!((exit, err.contains("error")), (Exit::No, false), "{command}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::facts::index::{
     awaits, namespaces_to_read, needs_device_claims, needs_device_classes, needs_storage, nodes_with_held_pods,
+    owners_of_failing_pods,
 };
 use crate::facts::short_lists::short_lists;
 use crate::io::Io;
@@ -352,6 +353,11 @@ pub(super) async fn read_what_it_needs(live: &Live, query: &Query, snapshot: &mu
     if query.wanted == Wanted::Change {
         live.read_quotas(snapshot).await;
     }
+    if judges_nodes && !matches!(&query.wanted, Wanted::Coverage(scope) if scope.config) {
+        // One that was changed may be to blame, and not the revision.
+        let failing = owners_of_failing_pods(snapshot);
+        live.read_config_maps(snapshot, &failing).await;
+    }
     if let Wanted::Coverage(CoverageScope { node: Some(node), .. }) = &query.wanted {
         live.read_peers(snapshot, node).await;
     }
@@ -565,6 +571,13 @@ impl Session {
             && needs_device_classes(snapshot, snapshot.daemon_sets.iter())
         {
             live.read_device_classes(found).await;
+        }
+    }
+
+    /// Adds the ConfigMaps of the DaemonSets of a snapshot whose pods fail to what is found beside it.
+    pub(super) async fn read_config_maps(&self, snapshot: &Snapshot, found: &mut Snapshot) {
+        if let Source::Live(live) = &self.source {
+            live.read_config_maps(found, &owners_of_failing_pods(snapshot)).await;
         }
     }
 

@@ -22,6 +22,7 @@ use crate::error::{CommandError, Exit};
 use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::short_lists::short_lists;
 use crate::io::Io;
+use crate::model::config_object::ConfigObject;
 use crate::model::daemon_set::{DaemonSet, Flavor};
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::ZONE;
@@ -106,14 +107,16 @@ impl WatchArgs {
     }
 }
 
-/// The pods of other controllers on nodes where a pod fails: if those fail, too, the node is at fault; and the device classes, which may
-/// provide what a node lacks. They are not watched, but read when a rollout seems to be at a standstill, and repeatedly from then on.
+/// The pods of other controllers on nodes where a pod fails: if those fail, too, the node is at fault; the device classes, which may
+/// provide what a node lacks; and the ConfigMaps that pods which fail use. They are not watched, but read when a rollout seems to be at a
+/// standstill, and repeatedly from then on.
 #[derive(Default)]
 pub(super) struct ForeignPods {
     read_at: Option<Instant>,
     pods: Vec<Pod>,
     complete: PodsComplete,
     device_classes: Vec<DeviceClass>,
+    config_maps: Vec<ConfigObject>,
     read_on_demand: BTreeSet<Kind>,
 }
 
@@ -129,20 +132,22 @@ impl ForeignPods {
         let mut found = Snapshot { daemon_sets, ..Snapshot::empty(snapshot.now) };
         session.read_pods_on(&mut found, nodes).await?;
         session.read_device_classes(snapshot, &mut found).await;
+        session.read_config_maps(snapshot, &mut found).await;
         // The pods of the DaemonSets are watched.
         let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
         let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
         found.pods.retain(|pod| !is_own(pod));
-        let Snapshot { pods, pods_complete: complete, device_classes, read_on_demand, .. } = found;
-        Ok(ForeignPods { read_at, pods, complete, device_classes, read_on_demand })
+        let Snapshot { pods, pods_complete: complete, device_classes, config_maps, read_on_demand, .. } = found;
+        Ok(ForeignPods { read_at, pods, complete, device_classes, config_maps, read_on_demand })
     }
 
     /// Returns the snapshot with these pods; `None` if there are none.
     pub(super) fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
-        if self.pods.is_empty() && self.read_on_demand.is_empty() {
+        if self.pods.is_empty() && self.read_on_demand.is_empty() && self.config_maps.is_empty() {
             return None;
         }
         let mut all = snapshot.clone();
+        all.config_maps.clone_from(&self.config_maps);
         all.device_classes.clone_from(&self.device_classes);
         all.read_on_demand.extend(&self.read_on_demand);
         let known: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();

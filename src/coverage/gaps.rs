@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::facts::index::owners_of_failing_pods;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::PodSpec;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
@@ -190,6 +191,9 @@ fn left_open(snapshot: &Snapshot, gap: &Gap) -> Option<&'static str> {
         Kind::Leases if matches!(gap.cause, GapCause::Failed(_)) => "whether the controller runs is not known",
         // Whether there is none or it could not be read, a lease only adds to an answer.
         Kind::Leases => return None,
+        Kind::ConfigMaps if gap.cause != GapCause::NotInDump && !owners_of_failing_pods(snapshot).is_empty() => {
+            "whether one was changed before pods failed is not known"
+        }
         Kind::ConfigMaps
         | Kind::Secrets
         | Kind::ResourceQuotas

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use jiff::Timestamp;
 
 use super::node_removal::stuck_drain;
-use super::revisions::Revisions;
+use super::revisions::{Revisions, fails};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
@@ -322,6 +322,12 @@ pub fn nodes_with_held_pods(snapshot: &Snapshot) -> BTreeSet<String> {
 fn stuck_drains(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let stuck = snapshot.nodes.iter().filter(|node| stuck_drain(node, snapshot.now).is_some());
     stuck.map(|node| node.metadata.name.clone())
+}
+
+/// Returns the UIDs of the controllers of pods that fail.
+pub fn owners_of_failing_pods(snapshot: &Snapshot) -> BTreeSet<String> {
+    let failing = snapshot.pods.iter().filter(|pod| fails(pod, snapshot.now));
+    failing.filter_map(|pod| Some(pod.metadata.controller()?.uid.to_string())).collect()
 }
 
 /// Returns the namespaces of DaemonSets that have fewer pods than their status wants, or pending pods with a different

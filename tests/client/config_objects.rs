@@ -97,6 +97,35 @@ fn no_other_command_requests_a_secret() {
     assert!(!dump.contains("aHVudGVyMg") && !err.contains("warning"), "{dump}{err}");
 }
 
+/// One that was changed may be to blame for that.
+#[test]
+fn the_config_maps_of_what_fails_are_requested_by_commands_about_all_daemon_sets() {
+    let failing = |asked: &Asked| match asked.path() {
+        path if path.ends_with("/pods") => {
+            let mut pod = pod("agent-a", "agent", "n1");
+            pod.metadata.labels = BTreeMap::from([("app".to_owned(), "agent".to_owned())]).into();
+            let crashes = json!({"name": "c", "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            pod.status.container_statuses = vec![serde_json::from_value(crashes).unwrap()];
+            protobuf_list("PodList", &[pod], "")
+        }
+        _ => using_both(asked),
+    };
+    let server = Server::start(failing);
+    let config_map = ("/api/v1/namespaces/team/configmaps/level".to_owned(), METADATA.to_owned());
+    let commands = [&["coverage"][..], &["list"], &["status"], &["restart", "agent", "--dry-run"]];
+    for (number, command) in commands.into_iter().enumerate() {
+        let ended = run(&server, command);
+        assert_eq!(requested(&server), vec![config_map.clone(); number + 1], "{command:?} {}", ended.err);
+    }
+    // What is not read is told, and nothing follows from it.
+    let server = Server::start(move |asked| match asked.path() {
+        path if path.contains("/configmaps/") => refusal(403, "Forbidden", "no"),
+        _ => failing(asked),
+    });
+    let Ended { out, err, .. } = run(&server, &["status"]);
+    assert!(out.contains("whether one was changed before pods failed is not known"), "{out}{err}");
+}
+
 #[test]
 fn an_object_that_could_not_be_read_is_named_and_one_that_may_not_be_read_is_expected_in_a_dump() {
     let failing = |code: u16, reason: &'static str| {

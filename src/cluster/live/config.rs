@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use futures::stream::StreamExt;
 use serde::Deserialize;
 
+use super::Live;
 use super::list::{self, permission};
 use super::reader::{AT_ONCE, Reader};
 use crate::cluster::error::ClusterError;
+use crate::cluster::{CoverageScope, Query, Wanted};
 use crate::model::config_object::{ConfigObject, ConfigUse, uses};
 use crate::model::daemon_set::DaemonSet;
-use crate::model::snapshot::{GapCause, Kind};
+use crate::model::snapshot::{GapCause, Kind, Snapshot};
 
 /// The only accepted format. A server that does not support it returns an error instead of sending data.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -22,6 +24,20 @@ struct PartialObject {
     kind: String,
     #[serde(flatten)]
     object: ConfigObject,
+}
+
+impl Live {
+    /// Adds to a snapshot the ConfigMaps that some of its DaemonSets use, given their UIDs.
+    pub async fn read_config_maps(&self, snapshot: &mut Snapshot, uids: &BTreeSet<String>) {
+        let scope = CoverageScope { config: true, ..CoverageScope::default() };
+        let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };
+        let reader = Reader::new(self, &query);
+        let is_one = |daemon_set: &&DaemonSet| uids.contains(&*daemon_set.metadata.uid);
+        let of = snapshot.daemon_sets_of_any_flavor().filter(is_one).collect::<Vec<_>>();
+        let (config_maps, _) = reader.config_objects(&of).await;
+        snapshot.config_maps.extend(config_maps);
+        snapshot.gaps.extend(reader.take_gaps());
+    }
 }
 
 impl Reader<'_> {

@@ -66,7 +66,8 @@ fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPo
         deleted.retain(|(_, node)| node.is_some_and(is_lost));
     }
     let deleted: Vec<&Event> = deleted.into_iter().map(|(event, _)| event).collect();
-    // Pods created earlier do not replace deleted ones.
+    // Pods created earlier do not replace deleted ones, unless they are those of a surge.
+    let first = began.filter(|began| *began < first && facts.revisions.all.len() > 1).unwrap_or(first);
     let created: Vec<&Event> = created.into_iter().filter(|event| event.last_seen() >= Some(first)).collect();
     // The client drops events of an object that has many (`EventSourceObjectSpamFilter`, k8s.io/client-go/tools/record/events_cache.go,
     // release 0.37.2).
@@ -280,6 +281,30 @@ mod tests {
         assert_eq!(lost("11:59:05", "b", "11:59:15"), Some((1, at("11:59:15"))), "by it");
         assert_eq!(lost("11:59:29", "a", "11:59:10"), None, "it was replaced");
         assert_eq!(lost("11:59:29", "gone", "11:59:10"), None, "the node does not exist");
+    }
+
+    #[test]
+    fn pods_of_a_surge_replace_those_that_are_deleted_after_them() {
+        let lost = |template: Value, events: &[(&str, &str)]| {
+            let mut world = world();
+            world.snapshot.controller_revisions.clear();
+            let world = world.revision_of_template("hash0", 1).template(template).revision_of_template("hash1", 2);
+            let mut world = world
+                .node("a", json!({}))
+                .pod("agent-a", "a", json!({"metadata": {"creationTimestamp": at("11:59:10")}}))
+                .node("b", json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}}));
+            let created = serde_json::from_value(json!(at("11:59:00"))).unwrap();
+            world.snapshot.controller_revisions[1].metadata.creation_timestamp = created;
+            let events = events.iter().fold(world, |world, (reason, time)| {
+                world.event("DaemonSet", "agent", reason, &format!("{reason} {time}"), time)
+            });
+            events.coverage().lost_pods.map(|lost| lost.nodes)
+        };
+        let new = || json!({"containers": [{"name": "agent", "image": "agent:2"}]});
+        let (created, deleted) = (|time| ("SuccessfulCreate", time), |time| ("SuccessfulDelete", time));
+        assert_eq!(lost(new(), &[created("11:59:10"), deleted("11:59:20")]), None);
+        assert_eq!(lost(new(), &[created("11:59:10"), deleted("11:59:20"), deleted("11:59:30")]), Some(1));
+        assert_eq!(lost(new(), &[created("11:58:59"), deleted("11:59:20"), deleted("11:59:30")]), Some(1), "before it");
     }
 
     /// A cluster of nodes with these labels and taints and a pod, besides one that is excluded; returns what that one is told to be

@@ -18,7 +18,7 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::count;
-use crate::report::fix::Fix;
+use crate::report::fix::{Command, Fix};
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 
@@ -53,7 +53,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let objects: BTreeMap<(Kind, &str), Option<&ConfigObject>> = found.collect();
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
-    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing) = (0, 0, 0, None);
+    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing, mut waiting) = (0, 0, 0, None, None);
     for pod in facts.pods().filter(|pod| !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty()) {
         looked_at += 1;
         let used = match facts.revisions.of_pod(pod) {
@@ -92,7 +92,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
                     });
                     let is_kept = found.immutable && created.is_some() && used.by.is_refreshed();
                     let by = if is_kept { Use::ImmutableVolume } else { used.by };
-                    is_stale |= !by.is_refreshed();
+                    let is_waiting = is_to_start_again(pod, used);
+                    waiting = waiting.or(is_waiting.then_some(pod));
+                    is_stale |= is_waiting || !by.is_refreshed();
                     older.by.insert(by);
                     older.pods.insert(&pod.metadata.name, &pod.spec.node_name);
                 }
@@ -109,7 +111,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;
     let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
     let has_news = !(older.is_empty() && missing.is_empty());
-    let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing));
+    let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing, waiting));
     let mut changed: Vec<ChangedObject> = older
         .into_iter()
         .map(|(object, Older { changed_at, by, pods })| ChangedObject {
@@ -153,11 +155,25 @@ fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> 
     names.collect::<BTreeSet<ConfigName>>().into_iter().collect()
 }
 
-/// Returns the command that restarts the pods, or why there is no safe one.
-fn restart(facts: &Facts<'_>, missing: Option<&ConfigName>, is_stale: bool, failing: Option<&Pod>) -> Fix {
+/// Returns the command that restarts the pods, or why there is no safe one. `failing` has started since the change, and `waiting` waits to
+/// be started again.
+fn restart(
+    facts: &Facts<'_>,
+    missing: Option<&ConfigName>,
+    is_stale: bool,
+    failing: Option<&Pod>,
+    waiting: Option<&Pod>,
+) -> Fix {
     let daemon_set = facts.daemon_set;
     if let Some(ConfigName { kind, name }) = missing {
         return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
+    }
+    if let Some(Pod { metadata, .. }) = waiting.filter(|_| failing.is_none()) {
+        let delete = Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name);
+        return Fix::new(
+            "if the change corrects what has failed, replace the pod that waits to be started again",
+            delete,
+        );
     }
     if Hold::in_force(daemon_set).is_some() {
         return "the rollout is held back: complete or undo it, then restart the pods".into();
@@ -211,16 +227,32 @@ fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option
     objects.iter().find(is_it)
 }
 
-/// Returns when a container of a pod started; when the pod was created if its status does not say, or has an earlier
-/// time because the kubelet's clock is behind. A container that has not started yet will use the current data.
+/// Returns when a container of a pod last started, or ended if it waits to be started again; when the pod was created if its status does not
+/// say, or has an earlier time because the kubelet's clock is behind. A container that has not started yet will use the current data.
 pub fn started_at(pod: &Pod, container: &str) -> Option<Timestamp> {
-    match pod.container_statuses().find(|status| status.name == container).map(|status| &status.state) {
+    let status = pod.container_statuses().find(|status| status.name == container);
+    match status.map(|status| &status.state) {
         Some(ContainerState { running: Some(running), .. }) => running.started_at.get(),
         Some(ContainerState { terminated: Some(terminated), .. }) => terminated.started_at.get(),
-        Some(ContainerState { waiting: Some(_), .. }) => return None,
+        Some(ContainerState { waiting: Some(_), .. }) => {
+            let last = status?.last_state.terminated.as_ref()?;
+            last.started_at.get().max(last.finished_at.get())
+        }
         _ => None,
     }
     .max(pod.metadata.creation_timestamp.get())
+}
+
+/// Returns whether a container of a pod has crashed, and what it uses was changed since: whether it still fails, its next start will tell.
+pub fn has_not_run_since_change(facts: &Facts<'_>, pod: &Pod) -> bool {
+    last_changes(facts)
+        .iter()
+        .any(|(used, at)| is_to_start_again(pod, used) && started_at(pod, &used.container) < Some(*at))
+}
+
+fn is_to_start_again(pod: &Pod, used: &ConfigUse) -> bool {
+    let mut own = pod.container_statuses().filter(|status| status.name == used.container);
+    own.any(|status| status.state.waiting.is_some() && status.last_state.terminated.is_some())
 }
 
 #[cfg(test)]
@@ -297,6 +329,13 @@ mod tests {
         assert_eq!(stale(status(json!({"running": {"startedAt": at("11:41:00")}}))), ["a"]);
         assert_eq!(stale(status(json!({"running": {"startedAt": at("11:39:00")}}))), ["a", "b"]);
         assert_eq!(stale(status(json!({"waiting": {"reason": "CrashLoopBackOff"}}))), ["a"]);
+        let crashed = |at: String| {
+            let last = json!({"terminated": {"exitCode": 1, "startedAt": at, "finishedAt": at}});
+            let state = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+            json!({"status": {"containerStatuses": [{"name": "agent", "restartCount": 2, "state": state, "lastState": last}]}})
+        };
+        assert_eq!(stale(crashed(at("11:41:00"))), ["a"]);
+        assert_eq!(stale(crashed(at("11:39:00"))), ["a", "b"]);
         assert_eq!(stale(json!({"metadata": {"deletionTimestamp": at("11:59:00")}})), ["a"]);
         // The clock of the kubelet is behind: the pod was created after the change.
         let mut late = status(json!({"running": {"startedAt": at("11:39:00")}}));

@@ -65,9 +65,11 @@ fn configuration(suspect: &Suspect, now: Timestamp) -> Option<String> {
             let alike =
                 suspect.on.as_ref().map_or_else(String::new, |on| format!(" Only nodes with {} fail.", named(on)));
             let others = if suspect.failing == 1 { "may fail" } else { "fail" };
-            format!(
-                "{kind} {name} was last written {age} ago: {pods}, and those that work started before.{alike} Pods that restart {others}, too."
-            )
+            let others = match suspect.available + suspect.old_available {
+                0 => ".".to_owned(),
+                _ => format!(", and those that work started before.{alike} Pods that restart {others}, too."),
+            };
+            format!("{kind} {name} was last written {age} ago: {pods}{others}")
         }
         _ => format!(
             "{kind} {name} may be to blame as well: it was last written {age} ago, before these pods started and after the working ones did."

@@ -15,7 +15,7 @@ use crate::report::rollout_status::SuspectConfiguration;
 use crate::report::stale_config::ConfigName;
 
 /// Returns the object that was changed last of those that the failing pods use, if they were created since then, and all pods that work and
-/// use it started before.
+/// use it started before; if none is left because they were restarted, the change must have followed the rollout of their revision.
 pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration, usize)> {
     let is_of_start = |node: &RolloutNode<'_>| {
         matches!(node.origin(), Some(Origin::Template(TemplatePart::Anything | TemplatePart::Init)))
@@ -44,11 +44,13 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
     let uses_it = |of_pod: &BTreeSet<ConfigUse>, used: &ConfigUse| {
         of_pod.iter().any(|it| (it.kind, &it.name) == (used.kind, &used.name))
     };
+    let target = || situation.revisions.rollout_began_at(situation.revisions.target()?.0.object);
+    let ran_from = Some(()).filter(|()| working.is_empty() && situation.only_restarts()).and_then(|()| target());
     let mut changes = last_changes(situation);
     changes.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
     let (used, changed_at) = changes.into_iter().find(|(used, at)| {
         failing.iter().all(|pod| has_started_since(pod, used, *at))
-            && working.iter().any(|(_, of_pod)| uses_it(of_pod, used))
+            && (working.iter().any(|(_, of_pod)| uses_it(of_pod, used)) || ran_from.is_some_and(|from| from < *at))
             && working.iter().all(|pod| is_older(pod, used, *at))
     })?;
     let kind = used.kind.api_names().1;

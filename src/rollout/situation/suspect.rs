@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation, configuration};
+use crate::coverage::stale_config::has_not_run_since_change;
 use crate::coverage::{Origin, TemplatePart, common_cause};
 use crate::facts::revisions::MIN_CURRENT;
 use crate::model::event::Event;
@@ -111,6 +112,11 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         }
         () => return None,
     };
+    let is_to_start_again =
+        |node: &&RolloutNode<'_>| node.updated.is_some_and(|pod| has_not_run_since_change(situation, pod));
+    if matches!(what, SuspectKind::Nodes | SuspectKind::Surroundings) && of_current.iter().all(is_to_start_again) {
+        return None;
+    }
     let on = match what {
         SuspectKind::Revision => kind.filter(|_| working > failing),
         SuspectKind::Nodes | SuspectKind::Configuration => apart.or_else(|| kind_of_later(situation, &of_current)),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::blame_test::{created, revisions, rolls_back, with_old, young};
 use super::fault_test::{commands, status};
-use crate::coverage::test_support::{World, at};
+use crate::coverage::test_support::{World, at, world};
 use crate::report::rollout_status::{RolloutStatus, Suspect, SuspectKind};
 
 const SINCE: &str = "11:46:00";
@@ -418,5 +418,52 @@ fn a_configmap_that_was_changed_since_all_working_pods_started_is_named() {
             Some(words) => assert!(status.way_out[0].advice.contains(words), "{case}: {:?}", status.way_out),
             None => assert!(!rolls_back(&status), "{case}: {:?}", status.way_out),
         }
+    }
+}
+
+/// None works that could have started before.
+#[test]
+fn a_configmap_that_was_changed_before_all_pods_were_restarted_is_named() {
+    let spec = of("agent:1", json!({"volumeMounts": [{"name": "files", "mountPath": "/etc/agent"}]}));
+    let spec = || {
+        let mut spec = spec.clone();
+        spec["volumes"] = json!([{"name": "files", "configMap": {"name": "files"}}]);
+        spec
+    };
+    // The revision before was rolled out at 11:00, and all pods were restarted at 11:45.
+    for (changed, ended, works, expected) in [
+        ("11:44:00", "11:59:00", false, Some(SuspectKind::Configuration)),
+        // The pods before this restart had read it, too.
+        ("10:59:00", "11:59:00", false, Some(SuspectKind::Surroundings)),
+        // It may have been corrected since.
+        ("11:59:30", "11:59:00", false, None),
+        ("11:59:30", "11:59:00", true, None),
+        // One that has started since works.
+        ("11:46:10", "11:59:00", true, Some(SuspectKind::Nodes)),
+    ] {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let restarted = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "x"}}});
+        let world = world.template(spec()).revision_of_template("hash1", 1);
+        let mut world = world.daemon_set(json!({"spec": {"template": restarted}})).revision_of_template("hash2", 2);
+        created(&mut world, 1, "11:45:00");
+        for node in ["b", "c"] {
+            let mut pod = since(SINCE);
+            pod["spec"] = spec();
+            let last = json!({"exitCode": 1, "reason": "Error", "startedAt": at(ended), "finishedAt": at(ended)});
+            let mut state = crashes("error: files", "Error");
+            state["lastState"] = json!({"terminated": last});
+            world = world.node(node, json!({})).unready_pod(&format!("agent-{node}"), node, state, pod);
+        }
+        for node in ["d", "e", "f"].into_iter().filter(|_| works) {
+            let pod = json!({"metadata": {"creationTimestamp": at("11:47:00")}, "spec": spec()});
+            world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, pod);
+        }
+        let metadata = json!({"name": "files", "namespace": "default", "creationTimestamp": at("07:00:00"),
+            "managedFields": [{"time": at(changed), "fieldsV1": {"f:data": {}}}]});
+        world.snapshot.config_maps.push(serde_json::from_value(json!({"metadata": metadata})).unwrap());
+        let status = status(world, &[]);
+        let what = status.suspect.as_ref().map(|suspect| suspect.what);
+        assert_eq!(what, expected, "{changed} {ended} {works}: {:?}", status.suspect);
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod image;
 pub mod int_or_percent;
 pub mod kind;
 pub mod metadata;
+pub(crate) mod mounted_paths;
 pub mod names;
 pub mod node;
 pub mod node_edit;

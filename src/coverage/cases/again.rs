@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::plain;
 use crate::coverage::test_support::{World, at, world};
+use crate::model::daemon_set::DaemonSet;
 use crate::report::node_coverage::NodeState;
 use crate::report::reason::{Reason, ReasonCode as R};
 
@@ -245,6 +246,24 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         let is_told = expected.is_some_and(|expected| reason.fix.advice.starts_with(expected));
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
         assert!(expected.is_some() || !reason.fix.advice.contains("fix"), "{message}: {}", reason.fix.advice);
+    }
+    // A DaemonSet that has the address of the DNS server in its template serves it on every node.
+    let local = lookup.replace("10.96.0.10", "169.254.20.10");
+    for (message, ready, is_told) in [(&*local, "False", true), (&*local, "True", false), (lookup, "False", false)] {
+        let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
+        let mut world = plain().unready_pod("agent-n", "n", crash, json!({}));
+        let args = json!(["-localip", "169.254.20.10,10.96.0.11"]);
+        let cache = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": {"name": "cache", "namespace": "kube-system", "uid": "cache"},
+            "spec": {"selector": {"matchLabels": {"app": "cache"}}, "template": {"metadata": {"labels": {"app": "cache"}},
+                "spec": {"containers": [{"name": "cache", "image": "cache:1", "args": args}]}}}});
+        world.snapshot.daemon_sets.push(DaemonSet::from_object(cache).unwrap());
+        let pod = json!({"metadata": {"namespace": "kube-system", "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cache", "uid": "cache", "controller": true}]},
+            "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}});
+        let told = first(world.other_pod("cache-x", "n", pod)).fix.advice;
+        assert_eq!(told.starts_with("fix the DNS cache on the node first"), is_told, "{message} {ready}: {told}");
     }
     // Without a kube-proxy, a network plugin that is to replace it cannot reach the API server through what it provides.
     let cni = json!({"hostNetwork": true, "volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]});

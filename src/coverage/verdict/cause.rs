@@ -70,16 +70,18 @@ impl FixIn {
             FixIn::Node => Origin::Node,
             FixIn::Placement => Origin::Placement,
             FixIn::Asked => Origin::Template(TemplatePart::AskedOfNode),
-            FixIn::Host if matches!(part, TemplatePart::Anything | TemplatePart::Init | TemplatePart::Start) => {
-                Origin::Template(TemplatePart::AskedOfNode)
-            }
+            FixIn::Host if may_be_any(&part) => Origin::Template(TemplatePart::AskedOfNode),
             // No template has to do with it.
-            FixIn::Cluster if matches!(part, TemplatePart::Anything | TemplatePart::Init | TemplatePart::Start) => {
-                Origin::ControlPlane
-            }
+            FixIn::Cluster if may_be_any(&part) => Origin::ControlPlane,
             FixIn::Host | FixIn::Template | FixIn::Cluster | FixIn::Object => Origin::Template(part),
         }
     }
+}
+
+/// Returns whether a part is what is taken for the cause if nothing tells more.
+fn may_be_any(part: &TemplatePart) -> bool {
+    use TemplatePart as P;
+    matches!(part, P::Anything | P::Init | P::Start | P::Mounted { .. })
 }
 
 /// Declares a row of a table.

@@ -15,6 +15,7 @@ use super::sentence::Sentence;
 use super::telling::{DECISIVE, LONGEST_MESSAGE, last_line, quoted, telling_line};
 use super::workload::workload;
 use crate::model::event::Event;
+use crate::model::mounted_paths::{Mounted, missing_in};
 use crate::model::node::Node;
 use crate::model::pod::{Container, ContainerStateTerminated, ContainerStatus, Pod};
 use crate::model::template::Template;
@@ -69,6 +70,18 @@ const LAST_WORDS: &[Cause] = &[
         FixIn::Template,
         &["address already in use"],
         "free the port, or change it in the template: another process has it, on the node if the pod uses the host network",
+    ),
+    cause(
+        FixIn::Template,
+        &[
+            "listen tcp …bind: permission denied",
+            "listen udp …bind: permission denied",
+            "bind() to 0.…permission denied",
+            "bind() to 1…permission denied",
+            "bind() to […permission denied",
+        ],
+        "have it listen on a port above 1023, or give the container capability NET_BIND_SERVICE, which a program that does not run as root \
+         gets only from its file, and not with allowPrivilegeEscalation: false; or set net.ipv4.ip_unprivileged_port_start",
     ),
     cause(
         FixIn::Template,
@@ -138,6 +151,12 @@ const LAST_WORDS: &[Cause] = &[
         FixIn::Host,
         &["failed to execute iscsiadm", "iscsiadm/open-iscsi", "iscsiadm: not found"],
         "install open-iscsi (iscsi-initiator-utils) on the node, and start iscsid: the node itself attaches its volumes",
+    ),
+    // CoreDNS, which forwards to the name servers of its node unless its configuration names others.
+    cause(
+        FixIn::Host,
+        &["plugin/loop: loop ("],
+        "correct the resolv.conf of the node, or the servers to which its configuration forwards: the queries that it forwards come back to it",
     ),
     // flannel.
     cause(
@@ -394,6 +413,11 @@ pub fn crash_looping(
         true => LOCKED_PATH.to_owned(),
         false => told,
     };
+    let missing = said.and_then(|said| missing_in(template_of(subject, pod).value(), &container.name, said));
+    let told = match missing.as_ref().filter(|_| told == READ_THE_LOG) {
+        Some((path, mounted)) => format!("{}; to read the log", provide(path, mounted)),
+        None => told,
+    };
     let told = match told == READ_THE_LOG && role == Role::Container && stale_volumes(subject, pod) {
         true => format!(
             "{told}; if it does not help, delete the pod: only a new one has empty volumes and runs its init containers again"
@@ -417,8 +441,11 @@ pub fn crash_looping(
     let part = match said.and_then(port_in_use).filter(|_| pod.spec.host_network) {
         Some(port) => TemplatePart::Port(port.to_owned()),
         None if waits_for_lock => TemplatePart::HostPath,
-        None if role == Role::Init => TemplatePart::Init,
-        None => TemplatePart::Anything,
+        None => match missing {
+            Some((path, _)) => TemplatePart::Mounted { container: container.name.clone(), path },
+            None if role == Role::Init => TemplatePart::Init,
+            None => TemplatePart::Anything,
+        },
     };
     let finding = Finding::new(ReasonCode::CrashLooping, message.apart(&advice), advice);
     let finding = finding.with_origin(Origin::Template(part.clone()));
@@ -430,6 +457,22 @@ pub fn crash_looping(
         _ if decisive.is_some() => finding.with_origin(Origin::Node).with_command(delete_pod(pod)),
         Some(fix_in) => finding.with_origin(fix_in.origin(part)).with_command(command),
         None => finding.with_command(command),
+    }
+}
+
+/// Returns what to do about a path that a container mounts and that does not exist.
+fn provide(path: &str, mounted: &Mounted<'_>) -> String {
+    match (mounted.of_object(), mounted.of_node()) {
+        (Some((kind, name)), _) => {
+            format!("see whether {kind} {name}, which is mounted at {}, has the file", mounted.mount_path())
+        }
+        (_, Some(of_node)) if path.contains("pipe\\") || path.ends_with(".sock") => {
+            format!("start what serves it on the node: the template mounts {of_node} of the node there")
+        }
+        (_, of_node) => {
+            let of_node = of_node.unwrap_or_default();
+            format!("provide it on the node, or start there what does: the template mounts {of_node} of the node there")
+        }
     }
 }
 

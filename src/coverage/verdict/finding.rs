@@ -93,6 +93,11 @@ pub enum TemplatePart {
     Port(String),
     /// A directory of the node, in which something else holds a lock.
     HostPath,
+    /// A path of a container that does not exist, on the node or in an object that is mounted there.
+    Mounted {
+        container: String,
+        path: String,
+    },
     /// What an init container notices: it has ended before the containers start.
     Init,
     /// It may be anything.

@@ -34,6 +34,19 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     if !is_of_name && !UNANSWERED.iter().any(|words| said.contains(words)) {
         return finding;
     }
+    let asks = |address: &str| asked(&said) == Some(address);
+    let has_address = |other: &Pod| {
+        let owner = subject.index.daemon_sets().into_iter().find(|daemon_set| is_of(other, daemon_set));
+        let template = owner.map(DaemonSet::template);
+        template.is_some_and(|template| {
+            let mut words = template.texts().into_iter().flat_map(|text| text.split([',', ' ', '=']));
+            words.any(asks)
+        })
+    };
+    let first = || fix_first(subject, pod, &finding, has_address, ("the DNS cache", "the pod asks its address"));
+    if let Some(first) = asked(&said).and_then(|_| first()) {
+        return first;
+    }
     if is_of_name || (said.contains("lookup ") && said.contains(":53")) {
         let pods = subject.index.dns_pods();
         let is_own = |dns: &&Pod| daemon_pods::claim(subject.daemon_set, dns).is_claimed();
@@ -81,7 +94,25 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
                       without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
         return finding.with_advice(advice);
     }
+    // What the kubelet tells a pod of the Service is the same for every revision.
+    let is_told = |text: &str| dialed(&said).is_some_and(|address| text.contains(address));
+    let is_lost = ["i/o timeout", "no route to host", "timed out"].iter().any(|words| said.contains(words));
+    if is_lost && dialed(&said).is_some() && !template_of(subject, pod).texts().into_iter().any(is_told) {
+        return finding.with_origin(Origin::Template(TemplatePart::Sandbox));
+    }
     finding
+}
+
+/// Returns the IP address of the DNS server that a line says does not answer: `lookup name on 10.96.0.10:53: …`.
+fn asked(said: &str) -> Option<&str> {
+    let (server, _) = said.split_once("lookup ")?.1.split_once(" on ")?.1.split_once(":53: ")?;
+    server.parse::<std::net::IpAddr>().is_ok().then_some(server)
+}
+
+/// Returns the IP address at port 443 that a line says does not answer.
+fn dialed(said: &str) -> Option<&str> {
+    let (address, _) = said.split_once("dial tcp ")?.1.split_once(":443: ")?;
+    address.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok().then_some(address)
 }
 
 /// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it.

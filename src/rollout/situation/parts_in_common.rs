@@ -1,12 +1,16 @@
 //! Causes unrelated to the current revision: the part of the template in question is the same in the revision to roll back to,
 //! whose pods would fail in the same way if they started now, although those that started earlier are available.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Situation;
+use crate::coverage::stale_config::last_changes;
 use crate::coverage::{TemplatePart, registry};
 use crate::difference::difference;
+use crate::model::config_object::ConfigUse;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
+use crate::model::mounted_paths::Mounted;
 use crate::model::quantity::Quantity;
 use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
@@ -70,12 +74,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
         TemplatePart::Requests => !changes().iter().any(|it| has_field(it, &["resources"])),
         TemplatePart::Volume(name) => {
-            let is_of_volume = |change: &Change| {
-                let [_, PathStep::Field(list), PathStep::Entry(entry), ..] = change.path.0.as_slice() else {
-                    return false;
-                };
-                list == "volumes" && entry == name
-            };
+            let is_of_volume = |change: &Change| entry_of(change) == Some(("volumes", name.as_str()));
             volumes(template.value()).any(|volume| volume["name"] == *name) && !changes().iter().any(is_of_volume)
         }
         TemplatePart::Sandbox => changes().iter().all(is_inside_container),
@@ -92,6 +91,12 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             let is_beside = |it: &Change| is_inside_container(it) || is_unnoticed(situation, template, it);
             changes.iter().all(|it| !is_of_path(it) && is_beside(it))
         }
+        TemplatePart::Mounted { container, path } => {
+            let mut init = items(&situation.revisions.live.value()["spec"], "initContainers");
+            let is_init = init.any(|it| it["name"] == *container);
+            let part = if is_init { TemplatePart::Init } else { TemplatePart::Anything };
+            finds_the_same(situation, template, container, path) || is_in_common(situation, &part)
+        }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
         TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Anything => {
@@ -104,14 +109,68 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
     }
 }
 
-/// Returns whether pods are on the network of their nodes, and have a port in the template: declared, or in an argument or a variable.
+/// Returns whether a container of either revision is to use a path by its template, where the same is mounted: whether that is there does not
+/// depend on the revision.
+fn finds_the_same(situation: &Situation<'_>, template: &Template, container: &str, path: &str) -> bool {
+    let live = situation.revisions.live.value();
+    let both = Mounted::at(template.value(), container, path).zip(Mounted::at(live, container, path));
+    let Some((before, now)) = both.filter(|(before, now)| before.is_same(now)) else { return false };
+    let changes = difference(template, &situation.revisions.live);
+    // Another container may provide it.
+    let uses_it = |name: &str| {
+        containers(live)
+            .any(|it| it["name"] == name && items(it, "volumeMounts").any(|mount| mount["name"] == now.volume()))
+    };
+    let may_matter = |change: &Change| match entry_of(change) {
+        Some(("volumes", name)) => name == now.volume(),
+        Some((_, name)) => name != container && uses_it(name),
+        None => false,
+    };
+    if changes.iter().any(may_matter) {
+        return false;
+    }
+    let is_told = |change: &Change| has_field(change, &["command", "args", "env", "envFrom"]);
+    let both_name = |is_named: &dyn Fn(&Mounted<'_>) -> bool| is_named(&before) && is_named(&now);
+    // A new program may look for another file there, unless it is the object that is new.
+    let is_new = |(kind, name)| may_be_newer(situation, kind, name);
+    both_name(&|it| it.is_named(path))
+        || (both_name(&|it| it.is_directory_named(path))
+            && !changes.iter().any(is_told)
+            && now.of_object().is_some_and(is_new))
+}
+
+/// Returns whether an object may have been changed, or deleted, since the older pods that work were created.
+fn may_be_newer(situation: &Situation<'_>, kind: &str, name: &str) -> bool {
+    let is_it = |(used, _): &&(ConfigUse, Timestamp)| used.kind.api_names().1 == kind && used.name == name;
+    let changes = last_changes(situation);
+    let Some((_, changed)) = changes.iter().find(is_it) else { return true };
+    let working = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
+    let mut created = working.filter_map(|pod| pod.metadata.creation_timestamp.get());
+    created.all(|created| created < *changed)
+}
+
+/// Returns the list of the pod's spec in which a change is, and the name of its entry.
+fn entry_of(change: &Change) -> Option<(&str, &str)> {
+    let [_, PathStep::Field(list), PathStep::Entry(entry), ..] = change.path.0.as_slice() else { return None };
+    Some((list, entry))
+}
+
+/// Returns whether pods are on the network of their nodes, and have a port in the template: declared, probed, or in an argument or a
+/// variable.
 fn listens_on(template: &Template, port: &str) -> bool {
     let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
-    let declared: Option<u64> = port.parse().ok();
-    let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| entry[name].as_u64() == declared);
+    let Ok(number) = port.parse::<u64>() else { return false };
+    let has = |value: &Value| value.as_u64() == Some(number);
+    let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| has(&entry[name]));
     let mut ports = containers(template.value()).flat_map(|container| items(container, "ports"));
+    let is_probed = |container: &Value| {
+        let mut probes = ["livenessProbe", "readinessProbe", "startupProbe"].iter().map(|probe| &container[probe]);
+        probes.any(|probe| ["httpGet", "tcpSocket", "grpc"].iter().any(|by| has(&probe[by]["port"])))
+    };
     template.value()["spec"]["hostNetwork"] == true
-        && (ports.any(is_declared) || template.texts().into_iter().any(is_number))
+        && (ports.any(is_declared)
+            || containers(template.value()).any(is_probed)
+            || template.texts().into_iter().any(is_number))
 }
 
 /// Returns whether a change is inside a container that starts after the init containers.

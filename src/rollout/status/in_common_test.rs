@@ -128,9 +128,13 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
     };
     let declared = json!({"ports": [{"containerPort": 9100, "hostPort": 9100}]});
     let argument = |port: u32| json!({"args": [format!("--web.listen-address=[$(IP)]:{port}")]});
+    let probed = |port: u32| json!({"livenessProbe": {"httpGet": {"path": "/health", "port": port}}});
     for (before, after, is_revision) in [
         (on(true, "agent:1", &declared), on(true, "agent:2", &declared), false),
         (on(true, "agent:1", &argument(9100)), on(true, "agent:2", &argument(9100)), false),
+        (on(true, "agent:1", &probed(9100)), on(true, "agent:2", &probed(9100)), false),
+        (on(true, "agent:1", &probed(9101)), on(true, "agent:2", &probed(9100)), true),
+        (on(false, "agent:1", &probed(9100)), on(true, "agent:2", &probed(9100)), true),
         (on(true, "agent:1", &argument(9101)), on(true, "agent:1", &argument(9100)), true),
         (on(true, "agent:1", &argument(91001)), on(true, "agent:1", &argument(9100)), true),
         (on(false, "agent:1", &argument(9100)), on(true, "agent:1", &argument(9100)), true),
@@ -142,6 +146,133 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
         let failing = crashes("listen tcp 0.0.0.0:9100: bind: address already in use", "Error");
         let status = status(with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]), &[]);
         assert_eq!(blames_revision(&status), is_revision, "{after}: {:?}", status.suspect);
+    }
+}
+
+/// Pods of either revision look for it, and would not find it if they started now.
+#[test]
+fn what_both_revisions_mount_and_no_node_or_object_has_is_not_the_fault_of_one() {
+    let on_node = |path: &str| ("hostPath", json!({"path": path}));
+    let secret = |name: &str| ("secret", json!({"secretName": name}));
+    let spec = |image: &str, at: &str, (kind, source): &(&str, Value), env: &str| {
+        let mut spec = of(
+            image,
+            json!({"volumeMounts": [{"name": "v", "mountPath": at}], "env": [{"name": "KEYS", "value": env}]}),
+        );
+        spec["volumes"] = json!([{"name": "v", *kind: source}]);
+        spec
+    };
+    let with = |spec: &Value, image: &str| {
+        let mut spec = spec.clone();
+        let mount = json!({"name": "v", "mountPath": "/run/x"});
+        spec["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "driver", "image": image, "volumeMounts": [mount]}));
+        spec
+    };
+    let unmounted = |image: &str| of(image, json!({}));
+    let pipe = "\\\\.\\pipe\\proxy";
+    let (kmsg, run, keys) = (on_node("/dev/kmsg"), on_node("/run/x"), secret("keys"));
+    let (no_kmsg, no_key) =
+        ("open /dev/kmsg: no such file or directory", "open /etc/keys/a: no such file or directory");
+    let no_pipe = "open \\\\.\\\\pipe\\\\proxy: The system cannot find the file specified.";
+    let no_socket = "dial unix /run/x/a.sock: connect: no such file or directory";
+    let socket = "--socket=unix:///run/x/a.sock";
+    for (before, after, said, is_revision) in [
+        (spec("agent:1", "/dev/kmsg", &kmsg, ""), spec("agent:2", "/dev/kmsg", &kmsg, ""), no_kmsg, false),
+        (spec("agent:1", pipe, &on_node(pipe), ""), spec("agent:2", pipe, &on_node(pipe), ""), no_pipe, false),
+        (spec("agent:1", "/run/x", &run, socket), spec("agent:2", "/run/x", &run, socket), no_socket, false),
+        // A new program may look for another file.
+        (spec("agent:1", "/run/x", &run, "/run/x"), spec("agent:2", "/run/x", &run, "/run/x"), no_socket, true),
+        (spec("agent:1", "/run/x", &run, ""), spec("agent:2", "/run/x", &run, socket), no_socket, true),
+        // Another path of the node is mounted, or none.
+        (spec("agent:1", "/dev/kmsg", &run, ""), spec("agent:2", "/dev/kmsg", &kmsg, ""), no_kmsg, true),
+        (unmounted("agent:1"), spec("agent:2", "/dev/kmsg", &kmsg, ""), no_kmsg, true),
+        (unmounted("agent:1"), unmounted("agent:2"), no_kmsg, true),
+        // Another container may serve it.
+        (
+            with(&spec("agent:1", "/run/x", &run, socket), "driver:1"),
+            with(&spec("agent:1", "/run/x", &run, socket), "driver:2"),
+            no_socket,
+            true,
+        ),
+        (
+            with(&spec("agent:1", "/run/x", &run, socket), "driver:1"),
+            with(&spec("agent:2", "/run/x", &run, socket), "driver:1"),
+            no_socket,
+            false,
+        ),
+        (
+            spec("agent:1", "/etc/keys", &keys, "/etc/keys"),
+            spec("agent:2", "/etc/keys", &keys, "/etc/keys"),
+            no_key,
+            false,
+        ),
+        (
+            spec("agent:1", "/etc/keys", &keys, "/etc/keys/a"),
+            spec("agent:2", "/etc/keys", &keys, "/etc/keys/a"),
+            no_key,
+            false,
+        ),
+        (
+            spec("agent:1", "/etc/keys", &secret("k"), "/etc/keys"),
+            spec("agent:2", "/etc/keys", &keys, "/etc/keys"),
+            no_key,
+            true,
+        ),
+        (
+            spec("agent:1", "/etc/keys", &keys, "/etc/keys/b"),
+            spec("agent:2", "/etc/keys", &keys, "/etc/keys/a"),
+            no_key,
+            true,
+        ),
+        (spec("agent:1", "/etc/keys", &keys, ""), spec("agent:2", "/etc/keys", &keys, ""), no_key, true),
+    ] {
+        let world = revisions(before, after.clone()).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let status = status(with_old(world.unready_pod("agent-b", "b", crashes(said, "Error"), pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{said} {after}: {:?}", status.suspect);
+    }
+    // Older pods of an object that has not been changed since have started with it.
+    for (changed, is_revision) in [("11:00:00", true), ("11:40:00", false)] {
+        let of_image = |image: &str| spec(image, "/etc/keys", &keys, "/etc/keys");
+        let mut world = revisions(of_image("agent:1"), of_image("agent:2")).node("b", json!({}));
+        let metadata = json!({"name": "keys", "namespace": "default", "creationTimestamp": at("07:00:00"),
+            "managedFields": [{"time": at(changed), "fieldsV1": {"f:data": {}}}]});
+        world.snapshot.secrets.push(serde_json::from_value(json!({"metadata": metadata})).unwrap());
+        let mut pod = since(SINCE);
+        pod["spec"] = of_image("agent:2");
+        let status =
+            status(with_old(world.unready_pod("agent-b", "b", crashes(no_key, "Error"), pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{changed}: {:?}", status.suspect);
+    }
+}
+
+/// The resolv.conf of a node, and the way to the API server, which no image changes.
+#[test]
+fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
+    let in_loop = "[FATAL] plugin/loop: Loop (169.254.25.10:46893 -> 169.254.25.10:53) detected for zone \".\"";
+    let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
+    let with = |image: &str, policy: &str, host: &str| {
+        let mut spec = of(image, json!({"env": [{"name": "KUBERNETES_SERVICE_HOST", "value": host}]}));
+        spec["dnsPolicy"] = json!(policy);
+        spec
+    };
+    for (before, after, said, is_revision) in [
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), in_loop, false),
+        (with("agent:1", "ClusterFirst", ""), with("agent:2", "Default", ""), in_loop, true),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), api, false),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", "10.96.0.1"), api, true),
+        (with("agent:1", "Default", ""), with("agent:2", "ClusterFirst", ""), api, true),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), "dial tcp 10.4.0.8:5432: i/o timeout", true),
+    ] {
+        let world = revisions(before, after.clone()).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let status = status(with_old(world.unready_pod("agent-b", "b", crashes(said, "Error"), pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{said} {after}: {:?}", status.suspect);
     }
 }
 

@@ -58,6 +58,9 @@ const FEATURES: [Feature; 10] = [
     Feature::NodeAge,
 ];
 
+/// What runs programs, and does not pull their images.
+const RUN_BY: [Feature; 2] = [Feature::KernelVersion, Feature::OsImage];
+
 /// An eligible node that is available or failing. Nodes that will become available by waiting are neither.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation<'a> {
@@ -109,7 +112,11 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
     let mut hypotheses = 0;
     let mut families: Vec<Vec<CommonCause>> = Vec::new();
     for code in std::iter::once(None).chain(each) {
-        let family: Vec<(u64, CommonCause)> = tables.iter().flat_map(|table| table.hypotheses(code)).collect();
+        let is_pull = |code: &ReasonCode| *code == ReasonCode::ImagePullFailed;
+        let are_pulls = code.map_or_else(|| codes.iter().all(is_pull), |code| is_pull(&code));
+        let matters = |table: &&FeatureTable<'_>| !(are_pulls && RUN_BY.contains(&table.feature));
+        let family: Vec<(u64, CommonCause)> =
+            tables.iter().filter(matters).flat_map(|table| table.hypotheses(code)).collect();
         let different: HashSet<(u64, &Split)> = family.iter().map(|(nodes, cause)| (*nodes, &cause.nodes)).collect();
         hypotheses += different.len();
         families.push(family.into_iter().map(|(_, cause)| cause).collect());
@@ -260,29 +267,49 @@ pub(crate) fn pool(node: &Node) -> Option<&str> {
 /// Features that programs depend on, the least likely to differ by chance first.
 const KINDS: [Feature; 4] = [Feature::Architecture, Feature::OsImage, Feature::KernelVersion, Feature::InstanceType];
 
+/// What runs programs: it explains less if their failure splits the nodes in the same way as one of their own features.
+const RUNNERS: [Feature; 2] = [Feature::ContainerRuntime, Feature::KubeletVersion];
+
+/// What pulls an image, and what an image may be made for.
+const PULL: [Feature; 3] = [Feature::Architecture, Feature::ContainerRuntime, Feature::KubeletVersion];
+
 pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -> bool {
     of_node(*feature, node) == Some(value)
 }
 
-/// Returns a value that all nodes and some node of `like` have, but no node of `unlike`.
-pub(crate) fn kind_of(nodes: &[&Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
-    shared(&KINDS, nodes, like, unlike)
+/// Returns the values that all nodes and some node of `like` have, but no node of `unlike`, of features on which what fails depends: an image
+/// is not pulled by a kernel. The first one is the most likely cause; another architecture explains everything by itself.
+pub(crate) fn kinds_of(
+    codes: &BTreeSet<ReasonCode>,
+    nodes: &[&Node],
+    like: &[&Node],
+    unlike: &[&Node],
+) -> Vec<FeatureValue> {
+    let is_pull = !codes.is_empty() && codes.iter().all(|code| *code == ReasonCode::ImagePullFailed);
+    let mut kinds = shared(if is_pull { &PULL[..] } else { &KINDS }, nodes, like, unlike);
+    match kinds.first() {
+        Some(first) if first.feature == Feature::Architecture => kinds.truncate(1),
+        Some(_) if !is_pull => kinds.extend(shared(&RUNNERS, nodes, like, unlike)),
+        _ => {}
+    }
+    kinds
 }
 
 /// Returns the pool that all nodes are in, but no node of `unlike`.
-pub(crate) fn pool_of(nodes: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+pub(crate) fn pool_of(nodes: &[&Node], unlike: &[&Node]) -> Vec<FeatureValue> {
     shared(&[Feature::NodePool], nodes, nodes, unlike)
 }
 
-fn shared<'n>(features: &[Feature], nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Option<FeatureValue> {
+fn shared<'n>(features: &[Feature], nodes: &[&'n Node], like: &[&Node], unlike: &[&Node]) -> Vec<FeatureValue> {
     let value = |feature: &Feature, node: &'n Node| of_node(*feature, node).filter(|value| !value.is_empty());
-    let first = nodes.first()?;
-    features.iter().find_map(|feature| {
+    let Some(first) = nodes.first() else { return Vec::new() };
+    let of_feature = |feature: &Feature| {
         let value = value(feature, first)?;
         let has = |node: &&Node| of_node(*feature, node) == Some(value);
         let is_kind = nodes.iter().all(has) && like.iter().any(has) && !unlike.iter().any(has);
         is_kind.then(|| FeatureValue { feature: *feature, value: value.to_owned() })
-    })
+    };
+    features.iter().filter_map(of_feature).collect()
 }
 
 /// Returns the known values of a feature.

@@ -30,10 +30,13 @@ pub fn sentence(cause: &CommonCause) -> String {
         };
         return format!("{} ({fails}{rest})", named(&cause.shared));
     }
-    let names: Vec<String> = std::iter::once(&cause.shared).chain(&cause.also).map(named).collect();
     let nodes = if let Some(code) = cause.code { format!("{code} nodes") } else { "failing nodes".to_owned() };
     let failing = share(failing_with, failing, &nodes);
-    format!("{} (on {failing} and {})", names.join(" or "), share(available_with, available, "available nodes"))
+    format!(
+        "{} (on {failing} and {})",
+        any_of(&cause.shared, &cause.also),
+        share(available_with, available, "available nodes")
+    )
 }
 
 /// Returns what is likely to blame: what the failing nodes have in common, or else what follows from the numbers of their pods.
@@ -62,8 +65,7 @@ fn configuration(suspect: &Suspect, now: Timestamp) -> Option<String> {
                 1 => "the pod that has started since then fails".to_owned(),
                 failing => format!("{} that have started since then fail", every(failing, "pod")),
             };
-            let alike =
-                suspect.on.as_ref().map_or_else(String::new, |on| format!(" Only nodes with {} fail.", named(on)));
+            let alike = alike(suspect).map_or_else(String::new, |alike| format!(" Only nodes with {alike} fail."));
             let others = if suspect.failing == 1 { "may fail" } else { "fail" };
             let others = match suspect.available + suspect.old_available {
                 0 => ".".to_owned(),
@@ -123,7 +125,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 count(suspect.failing, "node")
             )
         }
-        SuspectKind::Revision => match &suspect.on {
+        SuspectKind::Revision => match alike(suspect) {
             None if suspect.old_available == 0 => {
                 format!("Revision {number} is likely to blame: it fails on {where_it_runs}.")
             }
@@ -131,16 +133,14 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 "Revision {number} is likely to blame: it fails on {where_it_runs}, and older pods are available on {}.",
                 count(suspect.old_available, "node")
             ),
-            Some(on) if suspect.old_available == 0 => format!(
-                "Revision {number} is likely to blame: it fails on {} with {}, which ran an older revision before, and works on the other \
-                 nodes.",
+            Some(alike) if suspect.old_available == 0 => format!(
+                "Revision {number} is likely to blame: it fails on {} with {alike}, which ran an older revision before, and works on the \
+                 other nodes.",
                 every(suspect.failing, "node"),
-                named(on),
             ),
-            Some(on) => format!(
-                "Revision {number} is likely to blame: of the nodes with {}, it fails on {}, and older pods are available on {}; where it \
-                 works, {} another.",
-                named(on),
+            Some(alike) => format!(
+                "Revision {number} is likely to blame: of the nodes with {alike}, it fails on {}, and older pods are available on {}; where \
+                 it works, {} another.",
                 match suspect.failing {
                     1 => "the only one that runs it".to_owned(),
                     2 => "both that run it".to_owned(),
@@ -150,11 +150,10 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
                 if suspect.available == 1 { "the node has" } else { "nodes have" },
             ),
         },
-        SuspectKind::Nodes => match &suspect.on {
-            Some(on) => format!(
-                "Revision {number} fails on {} with {}, and works on {}: it may not be made for such nodes.",
+        SuspectKind::Nodes => match alike(suspect) {
+            Some(alike) => format!(
+                "Revision {number} fails on {} with {alike}, and works on {}: it may not be made for such nodes.",
                 every(suspect.failing, "node"),
-                named(on),
                 count(suspect.available, "other node"),
             ),
             None if suspect.available == 0 => format!(
@@ -187,6 +186,16 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
              start has changed, such as a ConfigMap, a Secret or the image behind a tag: pods that restart fail, too."
         ),
     })
+}
+
+/// Returns what all nodes have where a revision fails, and no other.
+fn alike(suspect: &Suspect) -> Option<String> {
+    suspect.on.as_ref().map(|on| any_of(on, &suspect.also))
+}
+
+fn any_of(first: &FeatureValue, also: &[FeatureValue]) -> String {
+    let names: Vec<String> = std::iter::once(first).chain(also).map(named).collect();
+    names.join(" or ")
 }
 
 fn named(FeatureValue { feature, value }: &FeatureValue) -> String {

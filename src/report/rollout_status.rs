@@ -504,6 +504,8 @@ pub struct Suspect {
     /// What all nodes where it fails have, and none where it works, if there is no other revision, they joined later, or a pod of an older
     /// one is available on a node that has it, too; `failing` and `old_available` count only such nodes then.
     pub on: Option<FeatureValue>,
+    /// Other values that split the nodes in the same way, so that any of them may be why.
+    pub also: Vec<FeatureValue>,
     /// What pods of the current revision request of resources that nodes lack, and older pods do not.
     pub raised_requests: Vec<RaisedRequest>,
     /// What was changed before the failing pods started, and after the working ones did.

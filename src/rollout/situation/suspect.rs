@@ -44,7 +44,10 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let configuration = configuration::changed(situation).filter(|_| !is_only_broken);
     let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
-    let kind = (!is_only_broken && !others_are_empty).then(|| kind_that_fails(situation, &of_current)).flatten();
+    let kind = match is_only_broken || others_are_empty {
+        true => Vec::new(),
+        false => kind_that_fails(situation, &of_current),
+    };
     let failing = of_current.len();
     // The kubelet names what the revision has changed: pods of the other one were granted what they request.
     let is_of_requests = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Requests));
@@ -70,7 +73,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
     let knows_others = |node: &&RolloutNode<'_>| situation.index.snapshot.knows_all_pods_on(node.name);
     let is_of_placement = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Placement);
-    let apart = kind_apart(situation, &of_current).filter(|_| !is_only_broken);
+    let apart = if is_only_broken { Vec::new() } else { kind_apart(situation, &of_current) };
     // What another revision has as well, or this one works with elsewhere, is not this one's.
     let is_of_configuration = configuration.is_some()
         && (others_are_empty
@@ -87,7 +90,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if for_itself.count() == 0 && !situation.has_worked_for_long() => SuspectKind::Revision,
         // A node is not to blame if its pod is refused.
         () if working > failing && of_current.iter().any(|node| node.updated.is_none()) => return None,
-        () if working > failing && (kind.is_some() || asks_otherwise) => SuspectKind::Revision,
+        () if working > failing && (!kind.is_empty() || asks_otherwise) => SuspectKind::Revision,
         // No scheduler looks at any node, whatever the revision.
         () if situation.raised().scheduler != Some(true) && of_current.iter().all(is_unseen) => return None,
         () if working > failing => SuspectKind::Nodes,
@@ -95,7 +98,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         () if works_on_older(situation, &of_current) => SuspectKind::Nodes,
         // Something else has broken.
         () if situation.has_worked_for_long() => return None,
-        () if of_current.len() >= SEVERAL && apart.is_some() && !of_current.iter().all(is_of_placement) => {
+        () if of_current.len() >= SEVERAL && !apart.is_empty() && !of_current.iter().all(is_of_placement) => {
             SuspectKind::Nodes
         }
         // A policy or a limit may be as new as the revision: only the API server can tell.
@@ -117,11 +120,14 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     if matches!(what, SuspectKind::Nodes | SuspectKind::Surroundings) && of_current.iter().all(is_to_start_again) {
         return None;
     }
-    let on = match what {
-        SuspectKind::Revision => kind.filter(|_| working > failing),
-        SuspectKind::Nodes | SuspectKind::Configuration => apart.or_else(|| kind_of_later(situation, &of_current)),
-        SuspectKind::EveryRevision | SuspectKind::Surroundings => None,
-    };
+    let mut kinds = match what {
+        SuspectKind::Revision if working > failing => kind,
+        SuspectKind::Nodes | SuspectKind::Configuration if apart.is_empty() => kind_of_later(situation, &of_current),
+        SuspectKind::Nodes | SuspectKind::Configuration => apart,
+        SuspectKind::Revision | SuspectKind::EveryRevision | SuspectKind::Surroundings => Vec::new(),
+    }
+    .into_iter();
+    let on = kinds.next();
     let is_alike = |node: &&RolloutNode<'_>| {
         on.as_ref().is_none_or(|on| node.object.is_some_and(|node| common_cause::has(on, node)))
     };
@@ -138,6 +144,7 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
         old_available,
         old_failing,
         on,
+        also: kinds.collect(),
         raised_requests,
         configuration: configuration.map(|(configuration, _)| configuration),
     })
@@ -179,13 +186,19 @@ fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bo
     failing.iter().all(|node| node.joined().is_some_and(|at| at > since))
 }
 
-/// Returns a feature that only the failing nodes have, if they joined later: they may be of a new pool, or have a new image.
-fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
+/// Returns what only the failing nodes have, if they joined later: they may be of a new pool, or have a new image.
+fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Vec<FeatureValue> {
     if failing.len() < SEVERAL || !works_on_older(situation, failing) {
-        return None;
+        return Vec::new();
     }
+    let codes = codes_of(failing);
     let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));
-    common_cause::kind_of(&failing, &failing, &working).or_else(|| common_cause::pool_of(&failing, &working))
+    let kinds = common_cause::kinds_of(&codes, &failing, &failing, &working);
+    if kinds.is_empty() { common_cause::pool_of(&failing, &working) } else { kinds }
+}
+
+fn codes_of(nodes: &[&RolloutNode<'_>]) -> BTreeSet<ReasonCode> {
+    nodes.iter().filter_map(|node| node.code()).collect()
 }
 
 fn objects<'n>(nodes: impl Iterator<Item = &'n RolloutNode<'n>>) -> Vec<&'n Node> {
@@ -194,10 +207,11 @@ fn objects<'n>(nodes: impl Iterator<Item = &'n RolloutNode<'n>>) -> Vec<&'n Node
 
 /// Returns what the failing nodes have in common, if the current revision works on no node of that kind, but an older
 /// one does: its success on other nodes then says nothing about these.
-fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
+fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Vec<FeatureValue> {
     if situation.has_worked_for_long() || situation.only_restarts() {
-        return None;
+        return Vec::new();
     }
+    let codes = codes_of(failing);
     let was_there = |node: &&RolloutNode<'_>| {
         node.joined().zip(situation.rollout_began_at()).is_some_and(|(joined, began)| joined < began)
     };
@@ -209,16 +223,27 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> O
         true => failing.clone(),
         false => objects(situation.eligible().filter(|node| node.old_is_available && node.updated.is_none())),
     };
-    common_cause::kind_of(&failing, &old, &objects(situation.working()))
+    common_cause::kinds_of(&codes, &failing, &old, &objects(situation.working()))
 }
 
 /// Returns what the failing nodes have and those where it works lack, if the only revision has failed there from the start: whether the
 /// program or the nodes should be different, nothing tells.
-fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Option<FeatureValue> {
-    let is_first = situation.revisions.all.len() == 1 && failing.iter().all(|node| node.updated.is_some());
+fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Vec<FeatureValue> {
+    let codes = codes_of(failing);
+    // What it does not reach is not made for any node.
+    let is_of_network = |node: &&RolloutNode<'_>| {
+        node.code() == Some(ReasonCode::CrashLooping) && node.origin() == Some(&Origin::Template(TemplatePart::Sandbox))
+    };
+    let is_first = !failing.iter().all(is_of_network)
+        && situation.revisions.all.len() == 1
+        && failing.iter().all(|node| node.updated.is_some());
     let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));
-    let found = common_cause::kind_of(&failing, &failing, &working).filter(|_| is_first && working.len() >= SEVERAL)?;
-    (failing.len() >= SEVERAL || found.feature == Feature::Architecture).then_some(found)
+    let mut found = match is_first && working.len() >= SEVERAL {
+        true => common_cause::kinds_of(&codes, &failing, &failing, &working),
+        false => Vec::new(),
+    };
+    found.retain(|kind| failing.len() >= SEVERAL || kind.feature == Feature::Architecture);
+    found
 }
 
 /// The fewest failing nodes that show a pattern: a single node may differ from all others by chance.

@@ -201,7 +201,7 @@ pub(super) fn waits_for_scheduler(before: &Situation<'_>) -> bool {
     before.nodes.iter().any(|node| {
         node.code() == Some(ReasonCode::SchedulerSilent)
             // Something else says why.
-            && node.origin() != Some(&Origin::Unknown)
+            && !matches!(node.origin(), Some(Origin::Admission | Origin::Unknown))
             && node.updated.is_none_or(|pod| is_default_scheduler(&pod.spec.scheduler_name))
             && !before.is_recent(node.since, SCHEDULED)
             && renewed.zip(node.since).is_none_or(|(renewed, since)| renewed < since)

@@ -10,7 +10,7 @@ use super::pace_warnings::{
     become_unavailable, pace_warnings, ready_pods_deleted, surge_pods_deleted, template_at_once,
 };
 use super::replacement_warnings::{Replacement, replacement_warnings};
-use super::rollback::{failing_added_container, revision_fails, rollback};
+use super::rollback::{failing_added_container, failing_by_admission, revision_fails, rollback};
 use super::situation::Situation;
 use super::situation::fault::failing_by_node;
 use super::situation::suspect::{failing, failing_in_common, suspect};
@@ -209,6 +209,13 @@ fn not_by_revision(before: &Situation<'_>, to: &Revision<'_>) -> Option<Warning>
         let message = format!(
             "what fails on {} is the same in revision {number}: that is not likely to fix it, and its pods may fail as well once they are new",
             count(nodes, "node")
+        );
+        return Some(Warning::new(WarningCode::NotByRevision, message));
+    }
+    if let Some(nodes) = failing_by_admission(before) {
+        let nodes = count(nodes, "node");
+        let message = format!(
+            "what fails on {nodes} is what admission makes of the pods, not what their template says: another revision is not likely to fix it"
         );
         return Some(Warning::new(WarningCode::NotByRevision, message));
     }

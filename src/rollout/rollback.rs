@@ -6,8 +6,8 @@ use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict
 use super::situation::simulation::{Advance, advances};
 use super::situation::suspect::{failed_before, failing, only_later_nodes_fail, only_new_nodes_fail, suspect};
 use super::situation::{NoRollback, RolloutNode, Situation};
-use crate::coverage::Diagnosis;
 use crate::coverage::needs::in_dump;
+use crate::coverage::{Diagnosis, Origin};
 use crate::facts::Facts;
 use crate::facts::revisions::{BRIEF, Doubt, Revision, name_of};
 use crate::model::daemon_set::UpdateStrategy;
@@ -47,11 +47,7 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
 /// Returns the container that fails on every node where a pod of the current revision does, if admission has added it: no revision of the
 /// template has it, so going back does not help, unless labels or annotations decide whether it is added.
 pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>) -> Option<&'a str> {
-    let (_, target) = situation.revisions.target()?;
-    let of_admission = |template: &Template| {
-        (template.normal()["metadata"].clone(), template.value()["spec"]["serviceAccountName"].clone())
-    };
-    if of_admission(target) != of_admission(&situation.revisions.live) {
+    if !is_admitted_alike(situation) {
         return None;
     }
     let templates = situation.revisions.all.iter().map(|revision| revision.template.as_ref().ok());
@@ -71,6 +67,25 @@ pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>)
         names.all(is_added).then_some(first)
     });
     names.collect::<Option<Vec<&str>>>()?.first().copied()
+}
+
+/// Returns on how many nodes pods of the current revision fail, if all do because of what admission has made of them, unless labels or
+/// annotations decide that: it makes the same of another revision.
+pub(in crate::rollout) fn failing_by_admission(situation: &Situation<'_>) -> Option<usize> {
+    let failing = situation.eligible().filter(|node| node.is_on_current() && !node.updated_is_available);
+    let failing: Vec<_> = failing.filter(|node| !situation.recovers(node)).collect();
+    let is_of_admission = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Admission);
+    (!failing.is_empty() && failing.iter().all(is_of_admission) && is_admitted_alike(situation))
+        .then_some(failing.len())
+}
+
+/// Returns whether admission finds the same in pods of the revision to roll back to, as far as it does not look at their containers.
+fn is_admitted_alike(situation: &Situation<'_>) -> bool {
+    let of_admission = |template: &Template| {
+        (template.normal()["metadata"].clone(), template.value()["spec"]["serviceAccountName"].clone())
+    };
+    let target = situation.revisions.target();
+    target.is_some_and(|(_, target)| of_admission(target) == of_admission(&situation.revisions.live))
 }
 
 /// Returns what must be restored before a rollback helps, if that is the only obstacle.
@@ -162,6 +177,10 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         false if is_evicted => "to roll back, because pods of this revision were evicted",
         false if only_later_nodes_fail(situation) => {
             "to roll back, unless the nodes are at fault: all that fail joined after the rollout"
+        }
+        // As many prove that it works as that it does not.
+        false if suspect.is_none() && situation.working().next().is_some() => {
+            "to roll back, unless the nodes that fail are at fault: it works on others"
         }
         false => "to roll back",
     };

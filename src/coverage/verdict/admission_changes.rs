@@ -57,7 +57,7 @@ impl Change {
             Origin::Template(TemplatePart::Registry(_)) => finding.with_origin(Origin::ControlPlane),
             Origin::Node | Origin::ControlPlane => finding,
             _ => Finding::new(finding.code, finding.message, self.advice)
-                .with_origin(Origin::Unknown)
+                .with_origin(Origin::Admission)
                 .with_command(webhook::mutating()),
         }
     }
@@ -198,7 +198,7 @@ pub fn of_volume(subject: &Subject, pod: &Pod, volume: &str, finding: Finding) -
 
 /// Adds to a finding about a profile of the node that admission has added it to the pod.
 pub fn of_profile(finding: Finding) -> Finding {
-    Change::added("profile of type Localhost").applied_to(finding.with_origin(Origin::Unknown))
+    Change::added("profile of type Localhost").applied_to(finding.with_origin(Origin::Admission))
 }
 
 /// A list in the spec of a pod, the field by which its entries are told apart, and what they are called.
@@ -283,14 +283,14 @@ pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resourc
         None if own > 0 => (
             "admission made it more".to_owned(),
             "limit what raises the request as pods are created (maxAllowed of a VerticalPodAutoscaler, or another mutating webhook)".to_owned(),
-            Origin::Unknown,
+            Origin::Admission,
         ),
         None => {
             let adds = match resource {
                 "vpc.amazonaws.com/pod-eni" => "the SecurityGroupPolicy that selects them",
                 _ => "what adds it: a mutating webhook, or a LimitRange, whose default a request in the template replaces",
             };
-            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Unknown)
+            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Admission)
         }
     };
     let advice = Sentence::from(advice);

@@ -34,6 +34,8 @@ pub enum Origin {
     Surplus,
     /// Nothing: it passes, unless it takes too long.
     Time,
+    /// What admission has made of the pod, whatever its template says.
+    Admission,
     /// Nobody can tell, or the DaemonSet beside its template, such as its selector.
     Unknown,
 }
@@ -123,7 +125,12 @@ impl Diagnosis {
             // What takes too long may be the template's; what only terminates or is not created yet has none.
             Origin::Time => self.passing == Passing::InTime,
             Origin::Template(_) | Origin::Placement | Origin::Policy(_) => true,
-            Origin::Node | Origin::ControlPlane | Origin::Quota | Origin::Surplus | Origin::Unknown => false,
+            Origin::Node
+            | Origin::ControlPlane
+            | Origin::Quota
+            | Origin::Surplus
+            | Origin::Admission
+            | Origin::Unknown => false,
         }
     }
 }

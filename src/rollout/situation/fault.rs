@@ -163,7 +163,7 @@ fn blame(
     let is_of_cluster = situation.has_worked_for_long();
     match &diagnosis.origin {
         Origin::Node => node.map_or(Fault::Node, |node| of_state(situation, node, diagnosis.code)),
-        Origin::Surplus | Origin::Unknown => Fault::Unknown,
+        Origin::Surplus | Origin::Admission | Origin::Unknown => Fault::Unknown,
         Origin::ControlPlane | Origin::Quota | Origin::Policy(_) if is_of_cluster => Fault::Cluster,
         Origin::ControlPlane | Origin::Quota | Origin::Policy(_) if situation.another_is_admitted() => Fault::Revision,
         Origin::ControlPlane => Fault::Cluster,
@@ -258,7 +258,7 @@ pub(in crate::rollout) fn not_by_their_node<'s>(
             _ if fault == Fault::Node || has_old_pod_only => false,
             // The termination of a pod says nothing about new ones.
             Origin::Node => diagnosis.code != ReasonCode::StuckTerminating,
-            Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Unknown => true,
+            Origin::Room(Lack::OwnUsage) | Origin::Surplus | Origin::Admission | Origin::Unknown => true,
             Origin::Room(Lack::Allocatable) => !nodes_are_to_blame && !requests_as_much_as_another(situation, node),
             Origin::Room(_) => node.excess.is_some(),
             Origin::Template(_) | Origin::Placement | Origin::Policy(_) | Origin::Time => !nodes_are_to_blame,

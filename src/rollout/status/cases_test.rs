@@ -675,6 +675,65 @@ fn a_kind_of_node_on_which_the_only_revision_fails_is_named() {
 }
 
 #[test]
+fn another_revision_is_not_said_to_fix_what_admission_makes_of_pods() {
+    let limited = |memory: &str| json!({"containers": [{"name": "agent", "image": "agent:2", "resources": {"limits": {"memory": memory}}}]});
+    for (made, is_told) in [("64Mi", true), ("1Gi", false)] {
+        let mut world = world().template(limited("1Gi"));
+        world.snapshot.controller_revisions.clear();
+        let world = world.revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2");
+        let killed = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at("11:59:00")}}});
+        let pod = json!({"metadata": {"creationTimestamp": at("11:40:00")}, "spec": limited(made)});
+        let world = with_states(world, &["old", "old"]).node("z", json!({})).unready_pod("agent-z", "z", killed, pod);
+        let snapshot = world.finish();
+        let index = Index::new(&snapshot);
+        let back = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(1)).unwrap().report;
+        let is_warned = back.warnings.iter().any(|it| it.message.contains("what admission makes of the pods"));
+        assert_eq!(is_warned, is_told, "{made}: {:?}", back.warnings);
+    }
+}
+
+/// Nodes that were upgraded differ from the others in several ways: only what can be why is named, and all of that.
+#[test]
+fn of_several_differences_between_nodes_those_that_can_be_why_are_named() {
+    use crate::report::common_cause::Feature as F;
+    let pulls = json!({"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message":
+        "Back-off pulling image \"agent:2\": ErrImagePull: media type is no longer supported since containerd v2.1"}}});
+    let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let all = ["kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"];
+    for (state, fields, expected) in [
+        (&pulls, &all[..], vec![F::ContainerRuntime, F::KubeletVersion]),
+        (&pulls, &all[..2], vec![]),
+        (&pulls, &["architecture", "osImage", "containerRuntimeVersion"], vec![F::Architecture]),
+        (&crashes, &all[..], vec![F::OsImage, F::KernelVersion, F::ContainerRuntime, F::KubeletVersion]),
+        (&crashes, &all[..1], vec![F::KernelVersion]),
+        // Neither of these is what programs depend on.
+        (&crashes, &all[2..], vec![]),
+        (&crashes, &["architecture", "kernelVersion"], vec![F::Architecture]),
+    ] {
+        let mut world = with_states(
+            with_images(&[("hash2", 1, "agent:2")]),
+            &["new crashing", "new crashing", "new crashing", "new", "new", "new"],
+        );
+        for pod in world.snapshot.pods.iter_mut().take(3) {
+            let mut status = state.clone();
+            status["name"] = json!("agent");
+            pod.status.container_statuses = from_value(json!([status])).unwrap();
+        }
+        for (number, node) in world.snapshot.nodes.iter_mut().enumerate() {
+            let value = if number < 3 { "one" } else { "other" };
+            let info: serde_json::Map<String, Value> =
+                fields.iter().map(|field| ((*field).to_owned(), json!(value))).collect();
+            node.status.node_info = from_value(Value::Object(info)).unwrap();
+        }
+        let suspect = status(world).suspect;
+        let kinds = suspect.iter().flat_map(|suspect| suspect.on.iter().chain(&suspect.also));
+        let named: Vec<F> = kinds.map(|kind| kind.feature).collect();
+        assert_eq!(named, expected, "{state} {fields:?}");
+    }
+}
+
+#[test]
 fn nodes_that_are_ready_are_not_called_down() {
     let rejected = json!({"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough \
         resource: cpu, requested: 100, used: 4000, capacity: 4000", "conditions": [], "containerStatuses": []}});

@@ -1070,6 +1070,15 @@ fn what_never_ran_has_no_log() {
             "logs",
         ),
         ("Error", "listen tcp 0.0.0.0:9100: bind: address already in use", "free the port", "logs"),
+        ("Error", "[emerg] 7#7: bind() to 0.0.0.0:80 failed (13: Permission denied)", "NET_BIND_SERVICE", "logs"),
+        ("Error", "listen tcp :80: bind: permission denied", "NET_BIND_SERVICE", "logs"),
+        ("Error", "listen unix /run/a.sock: bind: permission denied", "read the log", "logs"),
+        (
+            "Error",
+            "plugin/loop: Loop (127.0.0.1:55953 -> :1053) detected for zone \".\"",
+            "resolv.conf of the node",
+            "logs",
+        ),
         ("Error", "failed to create fsnotify watcher: too many open files", "fs.inotify.max_user_instances", "logs"),
         ("Error", "inotify_add_watch /etc/x: no space left on device", "fs.inotify.max_user_watches", "logs"),
         ("Error", "open /dev/x: too many open files", "LimitNOFILE", "logs"),
@@ -1340,6 +1349,73 @@ fn what_only_follows_another_container_is_told_after_it() {
         let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
         let message = first(world).message;
         assert!(message.starts_with(&format!("container {first_is} ")), "{sidecar} {driver}: {message}");
+    }
+}
+
+/// What waits for another container ends later, whatever the order of the template.
+#[test]
+fn of_containers_that_say_nothing_the_one_that_ends_sooner_is_told_first_and_the_others_with_it() {
+    let status = |name: &str, seconds: u32, message: &str| {
+        let started = at(&format!("11:58:{:02}", 50 - seconds));
+        json!({"name": name, "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated":
+            {"exitCode": 1, "reason": "Error", "message": message, "startedAt": started, "finishedAt": at("11:58:50")}}})
+    };
+    let follows = "Lost connection to CSI driver, exiting";
+    for (registrar, driver, first_is, also) in [
+        ((31, ""), (1, ""), "driver", "; container registrar crashes, too, after 31s"),
+        ((1, ""), (31, ""), "registrar", "; container driver crashes, too, after 31s"),
+        // What one of them says tells more than when it has ended.
+        ((31, "panic: x"), (1, ""), "registrar", ""),
+        ((31, ""), (1, "panic: x"), "driver", ""),
+        ((1, follows), (31, ""), "driver", ""),
+        ((1, "panic: x"), (31, "panic: y"), "registrar", ""),
+    ] {
+        let containers = json!([{"name": "registrar", "image": "a:1"}, {"name": "driver", "image": "b:1"}]);
+        let statuses = json!([status("registrar", registrar.0, registrar.1), status("driver", driver.0, driver.1)]);
+        let patch = json!({"spec": {"containers": containers}, "status": {"containerStatuses": statuses}});
+        let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
+        let reason = first(world);
+        let message = &reason.message;
+        assert!(message.starts_with(&format!("container {first_is} ")), "{registrar:?} {driver:?}: {message}");
+        assert_eq!(message.contains("crashes, too"), !also.is_empty(), "{registrar:?} {driver:?}: {message}");
+        assert!(message.contains(also), "{registrar:?} {driver:?}: {message}");
+        assert!(command(&reason).contains(&format!("-c {first_is} ")), "{}", command(&reason));
+    }
+}
+
+/// What the template mounts, and nobody has put there.
+#[test]
+fn a_missing_path_that_is_mounted_is_told_with_where_it_comes_from() {
+    let mounts = json!([{"name": "kmsg", "mountPath": "/dev/kmsg"}, {"name": "run", "mountPath": "/host/run"},
+        {"name": "keys", "mountPath": "/etc/keys"}, {"name": "tmp", "mountPath": "/tmp"}, {"name": "pipe", "mountPath": "\\\\.\\pipe\\proxy"}]);
+    let template = json!({"containers": [{"name": "agent", "image": "agent:1", "volumeMounts": mounts}], "volumes": [
+        {"name": "kmsg", "hostPath": {"path": "/dev/kmsg"}}, {"name": "run", "hostPath": {"path": "/run"}},
+        {"name": "keys", "secret": {"secretName": "agent-keys"}}, {"name": "tmp", "emptyDir": {}},
+        {"name": "pipe", "hostPath": {"path": "\\\\.\\pipe\\proxy"}}]});
+    for (message, advice) in [
+        ("open /dev/kmsg: no such file or directory", "provide it on the node"),
+        (
+            "dial unix /host/run/a.sock: connect: no such file or directory",
+            "start what serves it on the node: the template mounts /run ",
+        ),
+        ("dial unix /host/run/a.sock: connect: connection refused", "start what serves it on the node"),
+        ("open \\\\.\\\\pipe\\\\proxy: The system cannot find the file specified.", "start what serves it on the node"),
+        (
+            "open /etc/keys/a: no such file or directory",
+            "see whether Secret agent-keys, which is mounted at /etc/keys, has the file",
+        ),
+        ("open /tmp/a: no such file or directory", "read the log"),
+        ("open /etc/agent.yaml: no such file or directory", "read the log"),
+        ("open /dev/kmsg: permission denied", "read the log"),
+    ] {
+        let world = plain().template(template.clone()).unready_pod(
+            "agent-x",
+            "n",
+            ended("Error", 1, message),
+            json!({"spec": template}),
+        );
+        let told = first(world).fix.advice;
+        assert!(told.starts_with(advice), "{message}: {told}");
     }
 }
 

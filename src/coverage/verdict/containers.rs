@@ -43,19 +43,36 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         let this = (role, container, status);
         let before = image_pull_failed(subject, pod, this, events).into_iter();
         let before = before.chain(creation_failed(subject, pod, this)).map(|finding| (Says::Why, finding));
+        let mut ran = None;
         let ended = crash(pod, now, this).map(|end| {
             let (says, ended) = why_ended(subject, node, pod, this, end, events);
+            ran = end.and_then(ran_for);
             (says, of_digest(subject, pod, container, status, ended))
         });
         let of_this = before.chain(ended);
-        found.extend(of_this.map(|(says, finding)| (says, container, of_container(subject, pod, container, finding))));
+        found.extend(
+            of_this.map(|(says, finding)| (says, ran, container, of_container(subject, pod, container, finding))),
+        );
     }
     // It may be killed because that one does not answer for it.
     let answering = probes::answering(pod, events);
-    // A container may crash only because another one has not started, or was killed.
-    found.sort_by_key(|(says, container, finding)| {
-        (answering != Some(container.name.as_str()), *says, finding.code == ReasonCode::CrashLooping)
+    let crashes = |finding: &Finding| finding.code == ReasonCode::CrashLooping;
+    // A container may crash only because another one has not started, or was killed; what has waited for that ends later.
+    found.sort_by_key(|(says, ran, container, finding)| {
+        let ran = ran.filter(|_| *says == Says::Nothing).unwrap_or_default();
+        (answering != Some(container.name.as_str()), *says, crashes(finding), ran)
     });
+    let others = found.iter().skip(1).filter(|(says, .., finding)| *says == Says::Nothing && crashes(finding));
+    let others: Vec<(&str, Option<i64>)> =
+        others.map(|(_, ran, container, _)| (container.name.as_str(), *ran)).collect();
+    // Nothing tells which of them is the cause.
+    if let Some((Says::Nothing, _, _, first)) = found.first_mut().filter(|(.., first)| crashes(first)) {
+        for (name, ran) in others {
+            let also = Sentence::from(format!("; container {name} crashes, too"));
+            let also = ran.into_iter().fold(also, |also, ran| also.words(", after ").age(ran));
+            *first = first.clone().and(also);
+        }
+    }
     let mut findings: Vec<Finding> = found.into_iter().map(|(.., finding)| finding).collect();
     if !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));
@@ -71,6 +88,12 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     readiness_failing(subject, pod, events).into_iter().collect()
 }
 
+/// Returns for how many seconds a container has run.
+fn ran_for(end: &ContainerStateTerminated) -> Option<i64> {
+    let (from, to) = end.started_at.get().zip(end.finished_at.get())?;
+    Some(seconds_between(from, to))
+}
+
 /// What is said of the end of a container.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Says {
@@ -79,6 +102,14 @@ enum Says {
     Nothing,
     /// Another container has ended.
     OfAnother,
+}
+
+fn said_of(end: &ContainerStateTerminated) -> Says {
+    match telling_line(&end.message) {
+        Some(said) if only_follows(said) => Says::OfAnother,
+        Some(_) => Says::Why,
+        None => Says::Nothing,
+    }
 }
 
 /// Returns why a container has ended, and what is said of that.
@@ -104,11 +135,7 @@ fn why_ended(
         return (Says::Why, killed);
     }
     let crash = beside_old_pod(subject, pod, crash_looping(subject, pod, this, end), end);
-    let says = match end.and_then(|end| telling_line(&end.message)) {
-        Some(said) if only_follows(said) => Says::OfAnother,
-        Some(_) => Says::Why,
-        None => Says::Nothing,
-    };
+    let says = end.map_or(Says::Nothing, said_of);
     (says, of_service(subject, pod, crash, end))
 }
 
@@ -156,16 +183,20 @@ pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Fin
 /// crashes; empty if it has none.
 type TellingLog<'a> = (&'a str, bool, &'a str);
 
-/// Returns the container whose log tells most about a pod: the first that crashes, or else keeps the pod from being ready, or else is
-/// no init container. With `only`, that container; `None` if the pod has none of that name.
+/// Returns the container whose log tells most about a pod: of those that crash, the one that is not seen to follow another, or else one
+/// that keeps the pod from being ready, or else one that is no init container. With `only`, that container; `None` if the pod has none of
+/// that name.
 pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Option<TellingLog<'a>> {
     let containers = || walk(pod).filter(|(_, container, _)| only.is_none_or(|only| only == container.name));
-    let crashed = containers().find_map(|(role, container, status)| {
+    let crashed = containers().filter_map(|(role, container, status)| {
         let status = status?;
         let end = crash(pod, now, (role, container, status))?;
         let previous = is_log_of_previous(container, status, end);
-        Some((container.name.as_str(), previous, end.map_or("", |end| &end.message)))
+        let (says, ran) = end.map_or((Says::Nothing, None), |end| (said_of(end), ran_for(end)));
+        let order = (says, ran.filter(|_| says == Says::Nothing).unwrap_or_default());
+        Some((order, (container.name.as_str(), previous, end.map_or("", |end| &end.message))))
     });
+    let crashed = crashed.min_by_key(|(order, _)| *order).map(|(_, log)| log);
     let is_unready = |(role, _, status): &(Role, _, Option<&ContainerStatus>)| {
         status.is_some_and(|status| has_started(status) && !status.ready && !(*role == Role::Init && is_done(status)))
     };

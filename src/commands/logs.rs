@@ -163,7 +163,8 @@ impl RunCommand for LogsArgs {
         check_selected(&snapshot, &selection)?;
         let is_one = snapshot.daemon_sets.len() == 1;
         let (node_selector, hash) = (selection.selector, hash_of(&snapshot, revision)?);
-        let which = Which { filter, node_selector, node, hash, unavailable: chooses_none, container };
+        let only_started = chooses_none && session.source.live().is_err();
+        let which = Which { filter, node_selector, node, hash, unavailable: chooses_none, only_started, container };
         let (chosen, left_out) = which.choose(&snapshot, follow)?;
         if chosen.is_empty() {
             // If a DaemonSet has no pod on a node, that is an error with the reason.
@@ -252,6 +253,8 @@ struct Which {
     hash: Option<String>,
     /// Only unavailable pods: on a node with an available pod, there may be another one that fails.
     unavailable: bool,
+    /// Only containers that have been started: for the others, the API server says why it has no log, but a dump does not.
+    only_started: bool,
     container: Option<String>,
 }
 
@@ -281,6 +284,9 @@ impl Which {
                         continue;
                     };
                     let (container, previous, termination_message) = telling;
+                    if self.only_started && !has_started(pod, container) {
+                        continue;
+                    }
                     let log = PodLog {
                         namespace: pod.metadata.namespace.clone(),
                         daemon_set: daemon_set.metadata.name.clone(),
@@ -308,6 +314,14 @@ impl Which {
         chosen.sort_by_key(|(_, number, _)| *number);
         Ok((chosen.into_iter().map(|(.., chosen)| chosen).collect(), left_out))
     }
+}
+
+fn has_started(pod: &Pod, container: &str) -> bool {
+    let mut own = pod.container_statuses().filter(|status| status.name == container);
+    own.any(|it| {
+        let states = [&it.state, &it.last_state];
+        it.restart_count > 0 || states.iter().any(|state| state.running.is_some() || state.terminated.is_some())
+    })
 }
 
 /// Reads logs, and folds them if there are several; `is_bound` tells whether more lines were wanted. The log of a

@@ -111,6 +111,20 @@ fn a_log_that_a_dump_lacks_is_told() {
 }
 
 /// Snapshots have no logs, but what the kubelet has kept of them.
+/// Its image cannot be pulled: there is no log to take another dump for.
+#[test]
+fn a_container_that_was_never_started_has_no_log_to_look_for() {
+    for (restarts, is_told) in [(0, true), (3, false)] {
+        let mut pod = crashing("agent", "agent-a", "n1", "");
+        pod["status"]["containerStatuses"] =
+            json!([{"name": "main", "restartCount": restarts, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+        let folder = dump_of(&[daemon_set("agent"), node("n1"), pod], &[]);
+        let ended = run(&["logs", "agent", "--from", folder.path().to_str().unwrap()]);
+        assert_eq!(ended.err.contains("no container of it was started"), is_told, "{restarts}: {}", ended.err);
+        assert_eq!(ended.err.contains("has no log of container main"), !is_told, "{restarts}: {}", ended.err);
+    }
+}
+
 #[test]
 fn the_advice_under_a_crash_shows_the_termination_messages_that_a_dump_has_instead_of_logs() {
     let pods = ["n1", "n2"].map(|node| {

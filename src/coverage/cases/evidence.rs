@@ -119,6 +119,15 @@ fn the_line_that_tells_why_a_program_has_ended_is_shown() {
         ("W1127 03:11:47.2 1 reflector.go:492] watch ended with: an error on the server", "an error on the server"),
         ("[error] [in_tail] errno=24] Too many open files\n[error] [lib] backend failed", "Too many open files"),
         ("bind() to 0.0.0.0:80 failed (98: Address already in use)\nstill could not bind()", "Address already in use"),
+        (
+            "[emerg] 7#7: bind() to 0.0.0.0:80 failed (13: Permission denied)\nnginx: configuration file /tmp/nginx-cfg891 test failed",
+            "Permission denied",
+        ),
+        ("nginx: configuration file /tmp/nginx-cfg891 test failed", "test failed"),
+        (
+            "Could not unload NVIDIA driver kernel modules, driver is in use\nFailed to uninstall nvidia driver components",
+            "Could not unload",
+        ),
         ("time=\"1\" level=fatal msg=\"open \\\"/x\\\": denied\"", "open \"/x\": denied"),
         // The level and the time of a line say nothing, and neither does what else it has.
         (

@@ -213,6 +213,7 @@ const CAUSES: &[Cause] = &[
             "unsupported media type",
             "docker image format v1",
             "schema 1 support",
+            "schema 1 images",
         ],
         "build and push the image again: the container runtime does not support the format of its manifest",
     ),

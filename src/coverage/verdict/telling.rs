@@ -46,13 +46,15 @@ const CLOSING: &[&str] = &[
     "backtrace",
     "stack trace",
     "for more information",
-    // Fluent Bit, nginx, Go and Weave, of what the lines before tell.
+    // Fluent Bit, nginx, Go, Weave and NVIDIA's driver manager, of what the lines before tell.
     "[lib] backend failed",
     "[engine] input initialization failed",
     "failed initialize input",
     "still could not bind",
     "fatal error: newosproc",
     "failed to get peers",
+    "nginx: configuration file",
+    "failed to uninstall nvidia driver components",
 ];
 
 /// The levels of lines that do not tell why a program has ended if others do, as loggers write them.

@@ -36,7 +36,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     }
     let asks = |address: &str| asked(&said) == Some(address);
     let has_address = |other: &Pod| {
-        let owner = subject.index.daemon_sets().into_iter().find(|daemon_set| is_of(other, daemon_set));
+        let owner = subject.index.all_daemon_sets().find(|daemon_set| is_of(other, daemon_set));
         let template = owner.map(DaemonSet::template);
         template.is_some_and(|template| {
             let mut words = template.texts().into_iter().flat_map(|text| text.split([',', ' ', '=']));

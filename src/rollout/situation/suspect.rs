@@ -188,13 +188,21 @@ fn works_on_older(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bo
 
 /// Returns what only the failing nodes have, if they joined later: they may be of a new pool, or have a new image.
 fn kind_of_later(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Vec<FeatureValue> {
-    if failing.len() < SEVERAL || !works_on_older(situation, failing) {
+    if failing.len() < SEVERAL || !works_on_older(situation, failing) || are_of_network(failing) {
         return Vec::new();
     }
     let codes = codes_of(failing);
     let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));
     let kinds = common_cause::kinds_of(&codes, &failing, &failing, &working);
     if kinds.is_empty() { common_cause::pool_of(&failing, &working) } else { kinds }
+}
+
+/// Returns whether all pods fail because they do not reach something: it does not matter for which nodes they are made.
+fn are_of_network(nodes: &[&RolloutNode<'_>]) -> bool {
+    let is_of_network = |node: &&RolloutNode<'_>| {
+        node.code() == Some(ReasonCode::CrashLooping) && node.origin() == Some(&Origin::Template(TemplatePart::Sandbox))
+    };
+    nodes.iter().all(is_of_network)
 }
 
 fn codes_of(nodes: &[&RolloutNode<'_>]) -> BTreeSet<ReasonCode> {
@@ -230,11 +238,7 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> V
 /// program or the nodes should be different, nothing tells.
 fn kind_apart(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> Vec<FeatureValue> {
     let codes = codes_of(failing);
-    // What it does not reach is not made for any node.
-    let is_of_network = |node: &&RolloutNode<'_>| {
-        node.code() == Some(ReasonCode::CrashLooping) && node.origin() == Some(&Origin::Template(TemplatePart::Sandbox))
-    };
-    let is_first = !failing.iter().all(is_of_network)
+    let is_first = !are_of_network(failing)
         && situation.revisions.all.len() == 1
         && failing.iter().all(|node| node.updated.is_some());
     let (working, failing) = (objects(situation.working()), objects(failing.iter().copied()));

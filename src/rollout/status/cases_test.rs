@@ -700,6 +700,8 @@ fn of_several_differences_between_nodes_those_that_can_be_why_are_named() {
     let pulls = json!({"restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message":
         "Back-off pulling image \"agent:2\": ErrImagePull: media type is no longer supported since containerd v2.1"}}});
     let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+    let lost = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1,
+        "message": "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout", "finishedAt": at("11:59:00")}}});
     let all = ["kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion"];
     for (state, fields, expected) in [
         (&pulls, &all[..], vec![F::ContainerRuntime, F::KubeletVersion]),
@@ -707,6 +709,7 @@ fn of_several_differences_between_nodes_those_that_can_be_why_are_named() {
         (&pulls, &["architecture", "osImage", "containerRuntimeVersion"], vec![F::Architecture]),
         (&crashes, &all[..], vec![F::OsImage, F::KernelVersion, F::ContainerRuntime, F::KubeletVersion]),
         (&crashes, &all[..1], vec![F::KernelVersion]),
+        (&lost, &all[..], vec![]),
         // Neither of these is what programs depend on.
         (&crashes, &all[2..], vec![]),
         (&crashes, &["architecture", "kernelVersion"], vec![F::Architecture]),

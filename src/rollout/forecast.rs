@@ -262,7 +262,7 @@ impl<'s> Fleet<'s> {
                 && node.old.is_some()
                 && node.updated.is_some()
                 && node.object.is_none_or(fits_alone);
-            let has_no_room = node.lacks_room() && !before.has_room(node) && !ends_surge;
+            let has_no_room = node.lacks_room() && !before.passes(node) && !ends_surge;
             let works = !(is_down || replacement.is_same_template && has_no_room || fails(node));
             // The pod garbage collector deletes the pods of a deleted node.
             let is_collected = node.object.is_none() && is_passing;

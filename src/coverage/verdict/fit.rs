@@ -258,13 +258,6 @@ pub fn nominated<'a>(index: &Index<'a>, node: &str, pod: &Pod) -> impl Iterator<
     index.nominated_for(node).into_iter().filter(goes_first)
 }
 
-/// Returns whether a pod that is not bound fits on a node as soon as the terminating pods have left it; `None` if not all
-/// pods of the node were read.
-pub(crate) fn fits_without_terminating(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
-    let room = NodeRoom::of(index, node, pod)?;
-    Some(contest(index, node, pod, &room.pods).leaving().is_some())
-}
-
 /// Returns whether a pod that is not bound fits on a node as it is; `None` if not all pods of the node were read.
 pub fn fits_now(index: &Index<'_>, node: &Node, pod: &Pod) -> Option<bool> {
     fits_after(index, node, pod, |_| false, None)

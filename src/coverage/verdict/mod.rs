@@ -366,7 +366,8 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             findings.retain(|finding| match finding.passing {
                 Passing::Never | Passing::AtStart => true,
                 Passing::InTime => is_late,
-                Passing::Always => false,
+                // What the scheduler has yet to notice may be something else.
+                Passing::Always => is_late && finding.origin != Origin::Time,
             });
             findings.truncate(1);
             for finding in &mut findings {

@@ -75,6 +75,11 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// Returns the terminating pods that have what the pod lacks, if it waits for nothing but that they leave.
+    pub fn leaving(&self) -> Option<&[&'a Pod]> {
+        self.leaving.as_deref().filter(|_| !matches!(self.outcome, Preemption::Waits))
+    }
+
     /// Tells in the finding of a pending pod without room what the scheduler will do about it, if that is expected of it, or what
     /// would make room. The classes are not read for those.
     pub fn told_of_pending(&self, finding: Finding, is_expected: bool) -> Finding {
@@ -95,7 +100,7 @@ impl<'a> Simulation<'a> {
         if !is_of_room(finding.code) {
             return finding;
         }
-        if let (Some(pods), false) = (&self.leaving, matches!(self.outcome, Preemption::Waits)) {
+        if let Some(pods) = self.leaving() {
             return fits_once_left(finding, pods);
         }
         let why = match self.outcome {

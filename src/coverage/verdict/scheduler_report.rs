@@ -16,7 +16,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::declared_features;
@@ -179,7 +179,8 @@ fn no_longer_true(subject: &Subject, code: ReasonCode, reason: &str, last: &Last
     if let Some(at) = last.at {
         message = message.words(" ").age(subject.seconds_since(at)).words(" ago");
     }
-    Finding::new(code, message.words(", which is no longer true"), "wait: the scheduler retries within 5 minutes")
+    let message = message.words(", which is no longer true");
+    Finding::new(code, message, "wait: the scheduler retries within 5 minutes").with_passing(Passing::Always)
 }
 
 /// Returns what to do about a reason if the node or its other pods are not known.

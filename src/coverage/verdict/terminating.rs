@@ -21,6 +21,10 @@ use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
 const SLACK: i64 = 5;
 
+/// How many seconds past its grace period a pod may still exist without blocking what waits for it: the kubelet takes some time to clean
+/// up killed containers.
+pub(crate) const CLEANUP: i64 = 60;
+
 /// How many seconds a node that is down may still be called ready: `NodeMonitorGracePeriod` is 50 s, and nodes are looked at every 5 s
 /// (pkg/controller/nodelifecycle, release 1.37.2).
 const UNNOTICED: i64 = 60;

@@ -10,7 +10,7 @@ use super::preemption::{Simulation, is_of_room, names};
 use super::scheduler_message::{PluginInput, Preemption, code_of, is_same_plugin};
 use super::scheduler_report::{self, LastReport, last_report};
 use super::sentence::Sentence;
-use super::terminating;
+use super::terminating::{self, CLEANUP};
 use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler, scheduler_log};
 use crate::model::event::Event;
 use crate::model::node::Node;
@@ -94,8 +94,15 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
         .then(|| Simulation::new(subject.index, &room, pod, &requests))
         .flatten();
     let is_expected = simulation.is_some() && expects_preemption(subject, pod);
+    let ends = |pod: &&Pod| {
+        pod.metadata.deletion_timestamp.get().is_some_and(|deadline| subject.seconds_since(deadline) < CLEANUP)
+    };
     let told = |finding: Finding| match &simulation {
-        Some(simulation) => simulation.told_of_pending(finding, is_expected),
+        Some(simulation) => {
+            let is_passing = simulation.leaving().is_some_and(|pods| pods.iter().all(ends)) && is_of_room(finding.code);
+            let passing = if is_passing { Passing::Always } else { finding.passing };
+            simulation.told_of_pending(finding, is_expected).with_passing(passing)
+        }
         None => finding,
     };
     // Beside the old pod that a surge pod is to replace, preemption does not help, either.

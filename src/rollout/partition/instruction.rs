@@ -19,7 +19,7 @@ use crate::model::snapshot::Snapshot;
 use crate::plan::PodRef;
 use crate::report::coverage::Counts;
 use crate::report::partition::{Gate, GateFailure, SKIP_LABEL};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::report::{count_and, named};
 use crate::rollout::situation::fault::was_broken;
 use crate::rollout::situation::{RolloutNode, Situation};
@@ -572,19 +572,15 @@ impl<'v, 'a> StageView<'v, 'a> {
 
     /// Returns whether a new pod that is not available may still become so.
     ///
-    /// This is the policy of a gate, and not what a screen calls passing: a change of the one does not stop or continue a stage
-    /// because of the other. A reason that is not listed stops it.
+    /// What passes by itself, if only nobody can tell when, is waited for until the progress deadline. How long the rest may take is the
+    /// policy of a gate, and not what a screen calls passing: a change of the one does not stop or continue a stage because of the
+    /// other. A reason that is not listed stops it.
     fn may_start(&self, node: &RolloutNode<'_>) -> bool {
         use ReasonCode as R;
         let is_within = |seconds| self.situation.is_recent(node.since, seconds);
         match node.code() {
             _ if node.keeps_failing => false,
-            // Terminating pods give their room back.
-            Some(R::InsufficientResource | R::HostPortConflict | R::TooManyPods | R::SurgeHostPortDeadlock) => {
-                self.situation.has_room(node)
-            }
-            // The scheduler has yet to notice that the node has lost the taint.
-            Some(R::UntoleratedNoSchedule) => node.is_tolerated(),
+            _ if node.diagnosis.as_ref().is_some_and(|it| it.passing == Passing::Always) => true,
             Some(R::ContainersStarting | R::WaitingForPreemption) => node.since.is_none() || is_within(MOST_TO_START),
             Some(
                 R::ReadinessFailing
@@ -594,9 +590,6 @@ impl<'v, 'a> StageView<'v, 'a> {
                 | R::DeviceClaimUnsatisfied
                 | R::Unexplained,
             ) => is_within(MOST_TO_SETTLE),
-            Some(
-                R::CreatePending | R::NotYetAvailable | R::Terminating | R::OrphanedTarget | R::PodOnIneligibleNode,
-            ) => true,
             Some(_) => false,
             None => true,
         }

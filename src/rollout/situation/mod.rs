@@ -23,8 +23,8 @@ use jiff::Timestamp;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal,
-    excess, fits_without_terminating, lacks_only_network, newest_refusal,
+    CLEANUP, COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted,
+    creation_refusal, excess, lacks_only_network, newest_refusal,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -40,16 +40,11 @@ use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Verdict};
 use crate::scheduling::daemon_pods::{self, NodePods, PILE};
 use crate::scheduling::rolling_update::allows_surge;
-use crate::scheduling::taints::repels;
 use fault::Raised;
 use next_step::NextStep;
 
 /// How long a text of a template must be at least to stand for what a refusal quotes.
 const SHORTEST_QUOTE: usize = 4;
-
-/// How many seconds past its grace period a pod may still exist without blocking the rollout: the kubelet takes some
-/// time to clean up killed containers.
-const CLEANUP: i64 = 60;
 
 /// Within how many seconds of its creation a node first reports that it is not ready.
 const REGISTRATION: i64 = 10;
@@ -213,12 +208,6 @@ impl<'a> RolloutNode<'a> {
     /// Returns whether a pod is available on the node, of whatever revision.
     pub(in crate::rollout) fn has_available_pod(&self) -> bool {
         self.updated_is_available || self.old_is_available
-    }
-
-    /// Returns whether no taint of the node keeps its pod away any more.
-    pub(in crate::rollout) fn is_tolerated(&self) -> bool {
-        let tolerations = self.updated.or(self.old).map_or(&[][..], |pod| &pod.spec.tolerations);
-        self.object.is_some_and(|node| !node.spec.taints.iter().any(|taint| repels(taint, tolerations)))
     }
 
     /// Returns when the node joined the cluster.
@@ -486,7 +475,6 @@ impl<'a> Situation<'a> {
             }),
             // The pod that a surge is to replace is not deleted first.
             Some(_) if node.origin() == Some(&Origin::Room(Lack::BesideOldPod)) => false,
-            Some(_) if node.lacks_room() && self.has_room(node) => true,
             Some(ReasonCode::StuckTerminating) => node.terminating.iter().all(|pod| {
                 pod.metadata.finalizers.is_empty() && self.is_recent(pod.metadata.deletion_timestamp.get(), CLEANUP)
             }),
@@ -495,8 +483,6 @@ impl<'a> Situation<'a> {
                 let surge = node.updated.filter(|_| node.old.is_some());
                 surge.is_some_and(|pod| self.is_recent(pod.metadata.creation_timestamp.get(), STARTUP))
             }
-            // The scheduler has not yet noticed that the taint was removed.
-            Some(ReasonCode::UntoleratedNoSchedule) => node.is_tolerated(),
             // The node controller removes the taint of a node that is ready again.
             Some(ReasonCode::NodeNotReadyTaint) => node.is_ready(),
             Some(_) => self.passes(node),
@@ -534,14 +520,6 @@ impl<'a> Situation<'a> {
     pub(in crate::rollout) fn fails_everywhere(&self) -> bool {
         let tried: Vec<_> = self.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
         tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !self.passes(node))
-    }
-
-    /// Returns whether a pod that does not fit will fit once others have terminated; the scheduler may not have noticed yet.
-    pub(in crate::rollout) fn has_room(&self, node: &RolloutNode<'_>) -> bool {
-        let pod = node.updated.or(node.old).filter(|pod| pod.spec.node_name.is_empty());
-        pod.zip(node.object)
-            .and_then(|(pod, object)| fits_without_terminating(self.index, object, pod))
-            .unwrap_or(false)
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.

@@ -262,6 +262,21 @@ fn a_rollout_waits_for_the_scheduler_to_notice_that_the_taints_are_gone() {
     assert_eq!(waiting(&taint, json!([])), Verdict::Blocked);
 }
 
+/// So it is with what the scheduler has reported of other pods, volumes or devices, and is no longer true.
+#[test]
+fn a_rollout_waits_for_the_scheduler_to_notice_that_what_it_reported_is_over() {
+    let waiting = |group: &str| {
+        let rule = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"group": group}}, "topologyKey": "kubernetes.io/hostname"}]}});
+        let other = json!({"metadata": {"labels": {"group": "others"}}});
+        let world = world().node("a", json!({})).other_pod("other", "a", other);
+        let message = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules.";
+        status(world.pending_pod("agent-new", "a", message, json!({"spec": {"affinity": rule}}))).verdict
+    };
+    assert_eq!(waiting("others"), Verdict::Blocked);
+    assert_eq!(waiting("gone"), Verdict::Progressing);
+}
+
 /// The controller also waits for its pod if the node is no longer eligible (`KUBECTL_DS_SEED=500000`, rollout 146).
 #[test]
 fn a_surge_waits_for_the_new_pod_of_a_node_that_is_no_longer_eligible() {

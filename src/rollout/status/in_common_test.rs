@@ -329,7 +329,7 @@ fn an_init_container_does_not_fail_because_of_what_starts_later() {
 fn a_rule_about_other_pods_in_both_revisions_is_not_the_fault_of_one() {
     let spread = |skew: i64| {
         json!([{"maxSkew": skew, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "agent"}}}])
+            "nodeAffinityPolicy": "Ignore", "labelSelector": {"matchLabels": {"app": "agent"}}}])
     };
     for (before, after, is_revision) in [(1, 1, false), (2, 1, true)] {
         let of = |image: &str, skew: i64| {

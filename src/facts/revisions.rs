@@ -82,7 +82,7 @@ impl Revision<'_> {
     }
 
     /// Returns whether its pods prove that it works.
-    fn is_proven(&self) -> bool {
+    pub(crate) fn is_proven(&self) -> bool {
         self.available > self.failing
     }
 
@@ -308,6 +308,12 @@ impl<'a> Revisions<'a> {
             .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_) | Doubt::ReplacedAfter(..BRIEF)))))
             .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_)))))
             .or_else(|| without(|_| false))
+    }
+
+    /// Returns the revision with which the current one is compared to tell what it asks more for: the [target](Self::target), or, after a
+    /// rollback, the one that was rolled back from, if no other still exists: preferably one that is [proven](Self::proven).
+    pub(crate) fn compared(&self) -> Option<(&Revision<'a>, &Template)> {
+        self.target().or_else(|| self.proven()).or_else(|| self.readable().find(|(revision, _)| !revision.is_current))
     }
 
     /// Returns the reason not to roll back to a revision.

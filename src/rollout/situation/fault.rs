@@ -385,8 +385,8 @@ fn of_raised(raised: Option<bool>) -> Fault {
     }
 }
 
-/// Whether the current revision uses more than the one to roll back to, whose pods may no longer exist, and is not
-/// known to have used it for long; `None` if it is not the first revision and there is none to compare with.
+/// Whether the current revision uses more than the [compared](crate::facts::revisions::Revisions::compared) one, whose pods may no longer
+/// exist, and is not known to have used it for long; `None` if it is not the first revision and there is none to compare with.
 pub(super) struct Raised {
     /// Higher requests.
     requests: Option<bool>,
@@ -405,11 +405,8 @@ impl Raised {
             let no = Some(false);
             return Raised { requests: no, limits: no, ports: no, scheduler: no };
         }
-        // After a rollback, only the revision that was rolled back from may still exist.
-        let left = || revisions.all.iter().filter(|revision| !revision.is_current);
-        let left = || left().find_map(|revision| revision.template.as_ref().ok());
         let current = &situation.daemon_set.spec.template.spec;
-        let Some(template) = revisions.target().map(|(_, template)| template).or_else(left) else {
+        let Some((_, template)) = revisions.compared() else {
             let is_first = situation.current.known().is_some_and(|current| current.revision == 1).then_some(false);
             let scheduler = if current.scheduler_name == DEFAULT_SCHEDULER { Some(false) } else { is_first };
             return Raised { requests: is_first, limits: is_first, ports: is_first, scheduler };

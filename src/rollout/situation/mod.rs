@@ -261,7 +261,7 @@ impl<'a> Situation<'a> {
         self.nodes.iter().filter(|node| node.eligible)
     }
 
-    /// Compares the requests of pods that do not fit with those of the revision to roll back to.
+    /// Compares the requests of pods that do not fit with those of the [compared](Revisions::compared) revision.
     fn find_excess(&mut self) {
         let waits = |node: &RolloutNode<'_>| matches!(node.origin(), Some(Origin::Room(_)));
         if !self.nodes.iter().any(waits) {
@@ -281,16 +281,17 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Returns a pod of the revision to roll back to: an available one or, if there is none, one made from its template.
+    /// Returns a pod of the compared revision: an available one or, if there is none, one made from its template.
     fn older_pod(&self) -> Option<Cow<'a, Pod>> {
-        let available = || self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
-        if let Some((proven, _)) = self.revisions.proven() {
-            let hash = proven.object.hash();
-            return available().find(|pod| pod.revision_hash() == hash).map(Cow::Borrowed);
+        let (older, template) = self.revisions.compared()?;
+        let is_doubted = || matches!(self.revisions.doubt(older), Some(Doubt::RolledBack | Doubt::Failing(_)));
+        if !older.is_proven() && is_doubted() {
+            return None;
         }
-        let (target, template) = self.revisions.target()?;
-        let is_usable = !matches!(self.revisions.doubt(target), Some(Doubt::RolledBack | Doubt::Failing(_)));
-        is_usable.then(|| Cow::Owned(admitted(self.index.snapshot, &self.daemon_set.with_template(template))))
+        let mut available = self.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
+        let available = available.find(|pod| pod.revision_hash() == older.object.hash()).map(Cow::Borrowed);
+        let made = || Cow::Owned(admitted(self.index.snapshot, &self.daemon_set.with_template(template)));
+        Some(available.unwrap_or_else(made))
     }
 
     /// Returns whether a rollout is not finished according to its verdict, or has pods of older revisions, whether it is paused or not;
@@ -392,7 +393,7 @@ impl<'a> Situation<'a> {
         newer.filter_map(|revision| self.revisions.rollout_began_at(revision.object)).min()
     }
 
-    /// Returns whether the current revision uses more than the one to roll back to.
+    /// Returns whether the current revision uses more than the compared one.
     fn raised(&self) -> &Raised {
         self.known.raised.get_or_init(|| Raised::of(self))
     }

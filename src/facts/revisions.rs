@@ -335,36 +335,38 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns whether a revision was rolled back from, by any client, however many rollouts followed: a revision with a
-    /// higher number existed before it, or has the template of an older one. The controller gives a known
+    /// higher number existed when it was last rolled out, or has the template of an older one. The controller gives a known
     /// template a new number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     pub fn was_rolled_back(&self, revision: &Revision<'_>) -> bool {
         let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
             return false;
         };
-        let created = |revision: &Revision<'_>| revision.object.metadata.creation_timestamp.get();
-        let (newer, older) = (&self.all[..at], &self.all[at + 1..]);
-        newer.iter().filter(|next| !next.is_same_template(revision) && !self.goes_forward(next, revision)).any(|next| {
-            let existed = created(next).zip(created(revision)).is_some_and(|(next, this)| next < this);
-            existed || older.iter().any(|older| older.is_same_template(next))
-        })
+        self.all[..at].iter().any(|next| self.was_left_for(revision, next))
     }
 
-    /// Returns whether the current revision existed when the one before it was last rolled out: its template came back.
-    pub(crate) fn existed_before(&self, current: &Revision<'_>, last: &Revision<'_>) -> bool {
-        let created = current.object.metadata.creation_timestamp.get();
-        let began = self.rollout_began_at(last.object);
-        let is_another = !current.is_same_template(last) && !self.goes_forward(current, last);
-        is_another && created.zip(began).is_some_and(|(created, began)| created < began)
+    /// Returns whether a revision was rolled back from when a newer one was rolled out, which may itself have been rolled back from before.
+    pub(crate) fn was_left_for(&self, revision: &Revision<'_>, next: &Revision<'_>) -> bool {
+        let mut older = self.all.iter().filter(|older| older.number() < revision.number());
+        !next.is_same_template(revision)
+            && !self.goes_forward(next, revision)
+            && (self.existed_before(next, revision) || older.any(|older| older.is_same_template(next)))
+    }
+
+    /// Returns whether a revision existed when another one was last rolled out.
+    fn existed_before(&self, revision: &Revision<'_>, other: &Revision<'_>) -> bool {
+        let began = self.rollout_began_at(other.object);
+        created(revision).zip(began).is_some_and(|(created, began)| created < began)
     }
 
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled
-    /// back to: a stage says so, or it fails while the other one works.
+    /// back to: a stage says so, or it fails while the other one works, or was rolled back from to it before.
     fn goes_forward(&self, next: &Revision<'_>, replaced: &Revision<'_>) -> bool {
         let is_of_stage = || {
             let flags = Hold::in_force(self.daemon_set).and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
             flags.is_some_and(|flags| flags.replaced_revision.as_deref() == Some(replaced.object.hash()))
         };
-        let fails = next.failing > 0 && !next.is_proven() && replaced.is_proven();
+        let was_left = || created(replaced) < created(next) && self.existed_before(next, replaced);
+        let fails = next.failing > 0 && !next.is_proven() && (replaced.is_proven() || was_left());
         next.is_current && (fails || is_of_stage())
     }
 
@@ -448,6 +450,10 @@ pub(crate) fn fails(pod: &Pod, now: Timestamp) -> bool {
             .filter(|status| status.state.running.is_none())
             .any(|it| is_failing(&it))
         || status.container_statuses.iter().any(|status| is_failing(&status))
+}
+
+fn created(revision: &Revision<'_>) -> Option<Timestamp> {
+    revision.object.metadata.creation_timestamp.get()
 }
 
 fn most_available<'r, 'a: 'r>(

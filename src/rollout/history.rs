@@ -63,9 +63,7 @@ fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
         older.iter().find(same).map(Revision::number)
     });
-    // It is older than the revision that was rolled back from, or its template is.
-    let is_older = |left: &Revision<'_>| created(revision) < created(left) || same_as.is_some();
-    let is_left = |left: &&Revision<'_>| is_older(left) && revisions.was_rolled_back(left);
+    let is_left = |left: &&Revision<'_>| revisions.was_left_for(left, revision);
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),

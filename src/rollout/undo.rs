@@ -157,9 +157,7 @@ pub(crate) fn is_return(before: &Situation<'_>) -> bool {
     let current = revisions.all.iter().position(|revision| revision.is_current);
     let last = current.and_then(|current| Some((&revisions.all[current], revisions.all.get(current + 1)?)));
     // An unreadable revision was never rolled out.
-    last.is_some_and(|(current, last)| {
-        last.template.is_ok() && (revisions.was_rolled_back(last) || revisions.existed_before(current, last))
-    })
+    last.is_some_and(|(current, last)| last.template.is_ok() && revisions.was_left_for(last, current))
 }
 
 /// How many seconds after a rollback another one counts as its repetition, for example after an interruption.
@@ -330,6 +328,31 @@ mod tests {
             done_rollback(&Situation::new(&index, &snapshot.daemon_sets[0]))
         };
         assert_eq!((done(40), done(10)), (Some(6), None));
+    }
+
+    /// Both revisions came back once: the first was left for the second, unless that fails again.
+    #[test]
+    fn of_two_revisions_that_both_came_back_the_last_one_is_kept_unless_it_fails() {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        for (status, expected) in [(None, Err(NoTarget::OnlyLeft(3))), (Some(crashes), Ok(Some(3)))] {
+            let mut world = history(&[(4, "agent:2", 10), (3, "agent:1", 0)], "agent:2");
+            for (revision, minute) in world.snapshot.controller_revisions.iter_mut().zip([30, 20]) {
+                let time = format!("2026-03-01T11:{minute:02}:00Z");
+                let fields = json!([{"manager": "kube-controller-manager", "operation": "Update", "time": time,
+                    "fieldsV1": {"f:revision": {}}}]);
+                revision.object["metadata"]["managedFields"] = fields;
+            }
+            let of = json!({"metadata": {"labels": {"controller-revision-hash": "agent-2"}}});
+            let world = world.node("a", json!({}));
+            let world = match status {
+                None => world.pod("agent-a", "a", of),
+                Some(status) => world.unready_pod("agent-a", "a", status, of),
+            };
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            assert_eq!(undo(&situation, None).map(|planned| planned.report.to_revision), expected);
+        }
     }
 
     /// A template that was rolled out before is rolled out again in stages, to replace one that works.

@@ -1,8 +1,11 @@
 //! The history of a DaemonSet: what each revision changed, when, and which pods run on it.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::known_rollouts::replaced_templates;
 use crate::coverage::gaps;
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
@@ -35,11 +38,12 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
     let daemon_set = revisions.daemon_set;
     let is_read = |kind: Kind| snapshot.gap(kind, &daemon_set.metadata.namespace).is_none();
     let (knows_pods, knows_revisions) = (is_read(Kind::Pods), is_read(Kind::ControllerRevisions));
+    let replaced = replaced_templates(revisions);
     let rows: Vec<RevisionRow> = revisions
         .all
         .iter()
         .enumerate()
-        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], revisions, knows_pods))
+        .map(|(index, revision)| row(revision, &revisions.all[index + 1..], revisions, &replaced, knows_pods))
         .collect();
     HistoryReport {
         daemon_set: name_of(daemon_set),
@@ -52,12 +56,16 @@ pub fn history(revisions: &Revisions<'_>, snapshot: &Snapshot) -> HistoryReport 
     }
 }
 
-fn row(revision: &Revision<'_>, older: &[Revision<'_>], revisions: &Revisions<'_>, knows_pods: bool) -> RevisionRow {
+fn row(
+    revision: &Revision<'_>,
+    older: &[Revision<'_>],
+    revisions: &Revisions<'_>,
+    replaced: &BTreeMap<i64, &Template>,
+    knows_pods: bool,
+) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
-    // Compare with the next older readable revision, unless another one ran in between that has since got a higher number.
-    let before = renumbered_since(revision, older.first(), revisions)
-        .or_else(|| older.iter().find_map(|older| older.template.as_ref().ok()));
+    let before = replaced.get(&object.revision).copied();
     let changes = before.zip(template).map(|(before, template)| difference(before, template)).unwrap_or_default();
     let same_as = template.and_then(|template| {
         let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
@@ -113,30 +121,6 @@ fn renumbered(rows: &[RevisionRow]) -> Option<String> {
         "{were} created; each time, the controller raises the number of the revision, so lower numbers are missing{when}"
     );
     (!all.is_empty()).then_some(note)
-}
-
-/// Returns the template that ran right before a revision was first rolled out, if its revision was later rolled back to
-/// and has a higher number now: it left a gap in the numbers, and was created after the next older one.
-fn renumbered_since<'r>(
-    revision: &Revision<'_>,
-    older: Option<&Revision<'_>>,
-    revisions: &'r Revisions<'_>,
-) -> Option<&'r Template> {
-    let (this, number) = (created(revision)?, revision.number());
-    if older.is_some_and(|older| older.number() + 1 == number) {
-        return None;
-    }
-    let after = older.and_then(created);
-    // Timestamps have a resolution of seconds: a revision renumbered after its creation may have been created in the same second.
-    let is_between = |at: Timestamp| at < this && after.is_none_or(|after| at > after);
-    let is_close = |at: Timestamp| at <= this && after.is_none_or(|after| at >= after);
-    let is_renumbered = |other: &Revision<'_>| revisions.rolled_out_at(other.object) > created(other);
-    let template = revision.template.as_ref().ok()?;
-    let since = revisions.all.iter().filter(|other| other.number() > number);
-    let is_it = |at: Timestamp, other: &Revision<'_>| is_between(at) || (is_close(at) && is_renumbered(other));
-    let between = since.filter_map(|other| Some((created(other).filter(|at| is_it(*at, other))?, other)));
-    let before = between.max_by_key(|(at, _)| *at)?.1.template.as_ref().ok();
-    before.filter(|before| !before.same_meaning(template))
 }
 
 /// Returns the reason for the change that created a revision.
@@ -280,6 +264,23 @@ mod tests {
         let image = |from, to| format!("image agent {from} → {to}");
         // The revision that ran before revision 3 is revision 4 now.
         assert_eq!(told, [(Some(3), image(3, 2)), (None, image(2, 3)), (None, String::new())]);
+    }
+
+    /// Both revisions were rolled back to, and then a third one was rolled out.
+    #[test]
+    fn what_came_back_twice_is_told_with_what_it_replaced() {
+        let mut world = with_revisions(&[(3, "agent:1"), (4, "agent:2"), (5, "agent:3")]);
+        let times = [(0, 20), (10, 30), (40, 40)];
+        for (revision, (created, numbered)) in world.snapshot.controller_revisions.iter_mut().zip(times) {
+            let at = |minute: i64| json!(format!("2026-03-01T11:{minute:02}:00Z"));
+            revision.metadata.creation_timestamp = serde_json::from_value(at(created)).unwrap();
+            revision.object["metadata"]["managedFields"] =
+                json!([{"time": at(numbered), "fieldsV1": {"f:revision": {}}}]);
+        }
+        let rows = told(world).revisions;
+        let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
+        let image = |from, to| format!("image agent {from} → {to}");
+        assert_eq!(told, [(None, image(2, 3)), (Some(3), image(1, 2)), (None, image(2, 1))]);
     }
 
     #[test]

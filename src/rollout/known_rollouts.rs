@@ -138,18 +138,40 @@ fn number(events: &mut [Event<'_, '_>]) {
     }
 }
 
-fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, is_current: bool) -> Rollout {
-    let Event { revision, number, began, is_last, .. } = events[at];
-    let own = events[at].template;
+/// Returns the templates that the last rollouts of revisions replaced, as far as they are known and can be read, by the numbers of the
+/// revisions.
+pub(super) fn replaced_templates<'r>(revisions: &'r Revisions<'_>) -> BTreeMap<i64, &'r Template> {
+    let events = events(revisions);
+    let last = (0..events.len()).filter(|at| events[*at].is_last);
+    last.filter_map(|at| Some((events[at].number?, replaced(&events, at)?.template?))).collect()
+}
+
+/// Returns the rollout before another one, or the closest one before it whose template can be read.
+fn replaced<'e, 'r, 'a>(events: &'e [Event<'r, 'a>], at: usize) -> Option<&'e Event<'r, 'a>> {
+    let before = earlier(events, at).find(|before| is_next(before, &events[at]));
+    before.into_iter().chain(earlier(events, at)).find(|before| before.template.is_some())
+}
+
+/// Returns the rollouts that were earlier than another one, the latest first.
+fn earlier<'e, 'r, 'a>(events: &'e [Event<'r, 'a>], at: usize) -> impl Iterator<Item = &'e Event<'r, 'a>> {
     // A rollout with only an earliest time may have been later than the next one, unless both have kept their numbers.
-    let is_earlier = |event: &&Event<'_, '_>| is_last || matches!(event.began, Began::At(_));
-    let earlier = || events[..at].iter().rev().filter(is_earlier);
-    let is_next = |before: &Event<'_, 'a>| match number {
+    let is_last = events[at].is_last;
+    events[..at].iter().rev().filter(move |event| is_last || matches!(event.began, Began::At(_)))
+}
+
+/// Returns whether no rollout was between two others, according to their numbers.
+fn is_next(before: &Event<'_, '_>, event: &Event<'_, '_>) -> bool {
+    match event.number {
         Some(number) => number.checked_sub(1).is_some_and(|next| before.number == Some(next)),
-        None => began == Began::Pending && before.is_last,
-    };
-    let before = earlier().find(|before| is_next(before)).filter(|before| before.template.is_some());
-    let before = before.or_else(|| earlier().find(|before| before.template.is_some()));
+        None => event.began == Began::Pending && before.is_last,
+    }
+}
+
+fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, is_current: bool) -> Rollout {
+    let Event { revision, number, began, .. } = events[at];
+    let own = events[at].template;
+    let earlier = || earlier(events, at);
+    let before = replaced(events, at);
     let compared = before.and_then(|before| before.template).zip(own);
     let changes = compared.map(|(before, own)| difference(before, own)).unwrap_or_default();
     let is_same = |before: &&Event<'_, 'a>| before.template.zip(own).is_some_and(|(one, own)| one.same_meaning(own));
@@ -162,7 +184,8 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
         let generations = generation(before.revision.map(of_revision)).zip(generation(annotations));
         generations.is_none_or(|(before, own)| before == own)
     };
-    let keeps_pods = before.is_some_and(|before| is_next(before) && is_same(&before) && has_same_generation(before));
+    let is_certain = |before: &Event<'_, 'a>| is_next(before, &events[at]);
+    let keeps_pods = before.is_some_and(|before| is_certain(before) && is_same(&before) && has_same_generation(before));
     let later = events[at + 1..].iter().filter(|later| later.is_last).filter_map(|later| match later.began {
         Began::At(time) => Some(time),
         _ => None,

@@ -77,7 +77,7 @@ fn end(
     let end = fleet.run(fleet.limits.max_unavailable, true)?;
     let enough = end.is_blocked().then(|| fleet.enough(&end))?;
     // A pod may be stuck on a node that is up.
-    let is_down = |name: &&String| before.node(name).is_some_and(|node| !node.is_ready() && is_down(before, node));
+    let is_down = |name: &&String| before.node(name).is_some_and(|node| !node.is_ready() && before.is_down(node));
     Some(Standstill {
         replaced: int(end.replaced),
         left: int(end.left),
@@ -206,11 +206,6 @@ fn limit(daemon_set: &DaemonSet) -> String {
     Limit::of(daemon_set).map_or_else(String::new, |limit| limit.to_string())
 }
 
-/// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.
-pub(super) fn is_down(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
-    node.keeps_pods() && !situation.recovers(node)
-}
-
 /// The nodes that decide how a rollout ends.
 struct Fleet<'s> {
     nodes: Vec<SimulatedNode<'s>>,
@@ -248,7 +243,7 @@ impl<'s> Fleet<'s> {
         let is_updated = |pod: &Pod| replacement.is_updated(pod);
         let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
         for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
-            let is_down = is_down(before, node);
+            let is_down = before.is_down(node);
             let is_passing = before.recovers(node);
             let decision = match replacement.is_same_template {
                 true => pods.decision,

@@ -1,7 +1,6 @@
 //! Warnings before pods are replaced: that their template fails, that the API server refuses new pods, and which pods
 //! would not be recreated.
 
-use super::forecast::is_down;
 use super::proposal::Planned;
 use super::quota_warnings::{allows_none, quota_warning};
 use super::rollback::{lacks, rollback};
@@ -357,7 +356,7 @@ fn not_recreated(situation: &Situation<'_>, replacement: &Replacement<'_>, repla
         let Some((node, object)) = situation.node(name).and_then(|node| Some((node, node.object?))) else { continue };
         let decision = daemon_pod.decide(object);
         let text = format!("{} on {name}", pod.metadata.name);
-        match (is_down(situation, node), decision.should_run, decision.should_continue_running) {
+        match (situation.is_down(node), decision.should_run, decision.should_continue_running) {
             // A surge also creates one next to it, which waits for the node.
             (true, true, _) if !surges => stay.push(text),
             (true, false, true) => stay.push(text),

@@ -497,6 +497,11 @@ impl<'a> Situation<'a> {
         }
     }
 
+    /// Returns whether a node keeps deleted pods and starts no new ones, and not just for a moment.
+    pub(in crate::rollout) fn is_down(&self, node: &RolloutNode<'_>) -> bool {
+        node.keeps_pods() && !self.recovers(node)
+    }
+
     /// Returns whether the pod of the current revision works on a node: it is available, and not just until it crashes again.
     pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
         let is_steady = |pod: &Pod| {

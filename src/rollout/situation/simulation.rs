@@ -64,14 +64,16 @@ pub(in crate::rollout) fn advances(
         .iter()
         .zip(&situation.node_pods)
         .map(|(node, pods)| {
-            let has_problem = node.diagnosis.is_some() && !situation.passes(node);
+            let (has_problem, is_down) =
+                (node.diagnosis.is_some() && !situation.recovers(node), situation.is_down(node));
+            let stays_there = |pod: &&&Pod| is_down || !pod.metadata.is_terminating();
             SimulatedNode {
                 name: node.name,
                 decision: node.object.map(|node| daemon_pod.decide(node)),
-                pods: pods.pods.iter().map(|pod| (*pod).clone()).collect(),
+                pods: pods.pods.iter().filter(stays_there).map(|pod| (*pod).clone()).collect(),
                 selected: pods.selected,
                 works: !(has_problem && stays(node)),
-                lets_go: !node.keeps_pods(),
+                lets_go: !is_down,
             }
         })
         .collect();
@@ -178,4 +180,29 @@ pub(in crate::rollout) fn make_available(pod: &mut Pod) {
         last_transition_time: Time { seconds: 1, nanos: 0 },
         ..PodCondition::default()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Advance, advances};
+    use crate::coverage::test_support::{CURRENT, at, world};
+    use crate::facts::index::Index;
+    use crate::rollout::situation::Situation;
+
+    /// A pod that is a little past its grace period is about to be gone.
+    #[test]
+    fn a_pod_that_terminates_is_in_the_way_only_if_it_is_stuck() {
+        for (deadline, expected) in [("11:59:40", true), ("11:58:40", false)] {
+            let old = json!({"metadata": {"labels": {"controller-revision-hash": "hash1",
+                "pod-template-generation": "1"}, "deletionTimestamp": at(deadline)}});
+            let world = world().revision_of_image("hash1", 1, "agent:1");
+            let snapshot = world.node("a", json!({})).unready_pod("agent-a", "a", json!({}), old).finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let is_seen = advances(&situation, situation.daemon_set, CURRENT, |_| true, Advance::Updates);
+            assert_eq!(is_seen, expected, "{deadline}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
 use crate::model::pod::{Pod, PodCondition, PodStatus};
 use crate::model::time::Time;
-use crate::scheduling::daemon_pods::NodePods;
+use crate::scheduling::daemon_pods::{self, NodePods};
 use crate::scheduling::should_run::{DaemonPod, Decision};
 
 /// Within how many steps a node must become updated: deleting whatever is in the way, creating, and replacing. Slower
@@ -78,8 +78,14 @@ pub(in crate::rollout) fn advances(
         })
         .collect();
     nodes.sort_by_key(visited);
+    let min_ready = changed.spec.min_ready_seconds;
+    let is_done = |pod: &&Pod| {
+        daemon_pods::is_updated(changed, Some(hash), pod)
+            && daemon_pods::is_available(pod, min_ready, situation.ready_clock())
+            && !pod.metadata.is_terminating()
+    };
     let updated = |nodes: &[SimulatedNode<'_>]| {
-        let of = |node: &SimulatedNode<'_>| node.pods.iter().filter(|pod| is_available_and_of(pod, hash)).count();
+        let of = |node: &SimulatedNode<'_>| node.pods.iter().filter(is_done).count();
         nodes.iter().filter(|node| of(node) > 0 && (by == Advance::Updates || of(node) == node.pods.len())).count()
     };
     let before = updated(&nodes);
@@ -97,10 +103,6 @@ fn visited(node: &SimulatedNode<'_>) -> u8 {
         (true, _) => 1,
         (false, true) => 2,
     }
-}
-
-fn is_available_and_of(pod: &Pod, hash: &str) -> bool {
-    pod.is_ready() && !pod.metadata.is_terminating() && pod.revision_hash() == hash
 }
 
 /// Applies the controller's next step, and returns whether it changed anything.

@@ -36,7 +36,7 @@ pub struct StartupTaint {
     pub taint: Taint,
     /// The indices of the DaemonSets that remove it.
     pub removers: Vec<usize>,
-    /// Why it stays: the taints that none of them tolerates; empty if they do not match the node for another reason.
+    /// Why it stays: the taints that none of them tolerates that match the node otherwise; empty if there is none.
     /// `None` if it is removed.
     pub kept_by: Option<Vec<Taint>>,
 }
@@ -75,9 +75,10 @@ impl<'a> TaintRemovers<'a> {
         let taints = node.spec.taints.iter().filter_map(|taint| {
             let removers = removers(taint)?.clone();
             let kept_by = after.spec.taints.contains(taint).then(|| {
-                let repelled = |other: &Taint, number: &usize| repels(other, self.daemon_sets[*number].1.tolerations());
-                let keeps = |other: &&Taint| removers.iter().all(|number| repelled(other, number));
-                after.spec.taints.iter().filter(keeps).cloned().collect()
+                let pods = removers.iter().map(|number| &self.daemon_sets[*number].1);
+                let pods: Vec<&DaemonPod> = pods.filter(|pod| pod.explain(node).is_up_to_taints()).collect();
+                let repels_all = |other: &&Taint| pods.iter().all(|pod| repels(other, pod.tolerations()));
+                after.spec.taints.iter().filter(|taint| !pods.is_empty() && repels_all(taint)).cloned().collect()
             });
             Some(StartupTaint { taint: taint.clone(), removers, kept_by })
         });
@@ -114,11 +115,12 @@ pub enum Startup<'a> {
 /// Seconds within which a ready agent removes its taint.
 const REMOVES_WITHIN: i64 = 300;
 
-/// Returns the outcome for a taint; `None` if no DaemonSet is known to remove it.
+/// Returns the outcome for a taint as things are; `None` if no DaemonSet is known to remove it. A taint that [stays](StartupTaint::kept_by)
+/// is one that is still there once everything else has started: one whose DaemonSet waits for another to remove a taint is not.
 pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Startup<'a>> {
     let runs = |daemon_set: &DaemonSet| DaemonPod::new(&daemon_set.spec.template).decide(node).should_run;
     let removers = index.removers_of(&taint.key);
-    let first = *removers.first()?;
+    let first = first_remover(index, node, taint)?;
     let Some(remover) = removers.iter().copied().find(|remover| runs(remover)) else {
         let by = untolerated(first, node);
         return Some(Startup::Kept { remover: first, by, circle: circle(index, node, first, taint) });
@@ -137,6 +139,13 @@ pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Star
     })
 }
 
+/// Returns the first DaemonSet that removes a taint, of those that match the node if there is one.
+fn first_remover<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<&'a DaemonSet> {
+    let removers = index.removers_of(&taint.key);
+    let would_run = |it: &&DaemonSet| DaemonPod::new(&it.spec.template).explain(node).is_up_to_taints();
+    removers.iter().copied().find(would_run).or_else(|| removers.first().copied())
+}
+
 /// Returns the taints of a node that exclude a DaemonSet.
 fn untolerated(daemon_set: &DaemonSet, node: &Node) -> Vec<Taint> {
     let pod = DaemonPod::new(&daemon_set.spec.template);
@@ -148,7 +157,7 @@ fn circle<'a>(index: &Index<'a>, node: &Node, first: &'a DaemonSet, taint: &Tain
     let mut waiting: Vec<(&DaemonSet, Taint)> = vec![(first, taint.clone())];
     while let Some((last, _)) = waiting.last() {
         let next = untolerated(last, node).into_iter().find_map(|taint| {
-            let remover = index.removers_of(&taint.key).first().copied()?;
+            let remover = first_remover(index, node, &taint)?;
             Some((remover, taint))
         });
         match next {
@@ -216,6 +225,11 @@ mod tests {
         // A remaining taint excludes the only agent that removes the other one.
         let kept = [format!("{ebs_taint}(dedicated)"), "dedicated()".to_owned()];
         assert_eq!(left(&agents(&[ebs_taint], &both), &[ebs_taint, "dedicated"]), kept);
+        // Another one that removes it does not match the node.
+        let mut elsewhere = daemon_set("elsewhere", ebs.clone(), &[ebs_taint, "dedicated"]);
+        elsewhere.spec.template.spec.node_selector.insert("pool".to_owned(), "other".to_owned());
+        let two = [daemon_set("ebs", ebs.clone(), &[ebs_taint]), elsewhere];
+        assert_eq!(left(&two, &[ebs_taint, "dedicated"]), kept);
         // No DaemonSet is known to remove it.
         assert_eq!(left(&agents(&both, &both), &["s3.csi.aws.com/agent-not-ready"]).len(), 1);
     }

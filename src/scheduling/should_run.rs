@@ -46,6 +46,13 @@ pub struct Eligibility {
     pub taints: Vec<TaintOutcome>,
 }
 
+impl Eligibility {
+    /// Returns whether nothing but taints excludes the node, if anything does.
+    pub fn is_up_to_taints(&self) -> bool {
+        self.pinned_to.is_none() && self.node_selector.iter().all(|check| check.matches) && self.affinity.is_match()
+    }
+}
+
 /// A label that a node selector requires, and the node's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelCheck {

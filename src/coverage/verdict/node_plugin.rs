@@ -159,7 +159,7 @@ fn on_node(
     let eligibility = DaemonPod::new(&plugin.spec.template).explain(node);
     let taints = eligibility.taints.iter().filter(|outcome| outcome.is_untolerated()).map(|outcome| &outcome.taint);
     let list = |write: fn(&Taint) -> String| taints.clone().map(write).collect::<Vec<_>>().join(", ");
-    if taints.clone().next().is_some() && (eligibility.decision.should_run || taints_alone(&eligibility)) {
+    if taints.clone().next().is_some() && (eligibility.decision.should_run || eligibility.is_up_to_taints()) {
         let message = message.words(format!(", and does not tolerate taint {}", list(Taint::to_string)));
         let advice = format!(
             "add to the tolerations of {name}: {}; without them, it does not run on the node",

@@ -33,7 +33,7 @@ pub mod walk;
 pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::admission::admitted;
 pub(crate) use verdict::admission::service_account;
-pub(crate) use verdict::containers::{MANY_RESTARTS, restarts_often, telling_log};
+pub(crate) use verdict::containers::{keeps_ending, restarts_often, telling_log};
 pub(crate) use verdict::create_events::{
     creation_refusal, is_refused_like_controller, is_refused_within_quota, newest_refusal, refusal_reason,
 };

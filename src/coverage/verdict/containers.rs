@@ -150,25 +150,37 @@ pub fn restarts_often(restarts: i64, seconds: i64) -> bool {
     restarts >= MANY_RESTARTS && restarts.saturating_mul(LONGEST_INTERVAL) >= seconds
 }
 
-/// How many seconds ago at most it must have ended the last time.
+/// How many seconds ago at most a container must have failed the last time to be told of, although it runs.
 const ENDED_LATELY: i64 = 6 * 3600;
+
+/// Returns how a container has ended the last time, if it ends again and again, and that was within so many seconds.
+fn ended_again<'a>(
+    pod: &Pod,
+    status: &'a ContainerStatus,
+    now: Timestamp,
+    within: i64,
+) -> Option<&'a ContainerStateTerminated> {
+    let age = seconds_between(pod.metadata.creation_timestamp.get()?, now);
+    let end = status.last_state.terminated.as_ref().filter(|_| restarts_often(i64::from(status.restart_count), age))?;
+    // The sandboxes of a node that reboots leave ends that are unknown.
+    let is_late = |at: Timestamp| seconds_between(at, now) <= within;
+    Some(end).filter(|end| !end.is_unknown() && end.finished_at.get().is_some_and(is_late))
+}
+
+/// Returns whether a container of a pod ends again and again, and has done so within so many seconds: even if it is ready, it is likely to
+/// end again.
+pub(crate) fn keeps_ending(pod: &Pod, now: Timestamp, within: i64) -> bool {
+    pod.container_statuses().any(|status| ended_again(pod, status, now, within).is_some())
+}
 
 /// Finds a container of an available pod that keeps failing, although it runs at the moment.
 pub fn keeps_restarting(subject: &Subject, node: &Node, pod: &Pod) -> Option<Finding> {
     if pod.restarts() < MANY_RESTARTS {
         return None;
     }
-    let now = subject.now();
-    let age = seconds_between(pod.metadata.creation_timestamp.get()?, now);
-    // The sandboxes of a node that reboots leave ends that are unknown.
-    let failed_lately = |end: &ContainerStateTerminated| {
-        let ago = end.finished_at.get().map(|at| seconds_between(at, now));
-        end.exit_code != 0 && !end.is_unknown() && ago.is_some_and(|ago| ago <= ENDED_LATELY)
-    };
     let (role, container, status, end) = walk(pod).find_map(|(role, container, status)| {
-        let status =
-            status.filter(|status| role != Role::Init && restarts_often(i64::from(status.restart_count), age))?;
-        let end = status.last_state.terminated.as_ref().filter(|end| failed_lately(end))?;
+        let status = status.filter(|_| role != Role::Init)?;
+        let end = ended_again(pod, status, subject.now(), ENDED_LATELY).filter(|end| end.exit_code != 0)?;
         Some((role, container, status, end))
     })?;
     let events = subject.index.events_about("Pod", &pod.metadata);

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::containers::MANY_RESTARTS;
+use super::PROGRESS_DEADLINE;
+use super::containers::keeps_ending;
 use super::eligibility;
 use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
@@ -11,8 +12,7 @@ use super::untolerated::toleration_for;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
-use crate::model::pod::Pod;
-use crate::report::age::seconds_between;
+use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::fix::Command;
 use crate::scheduling::should_run::{DaemonPod, Eligibility};
 
@@ -190,25 +190,11 @@ fn on_node(
     Some(told(message, advice.replace("{}", &name)).with_command(look.name(&metadata.name)))
 }
 
-/// For how many seconds after its last end a container that has been restarted often may still be about to fail again.
-const CRASHED_LATELY: i64 = 600;
-
 /// Returns whether a pod crashes again and again, even if it is ready at the moment.
 fn crashes(pod: &Pod, now: Timestamp) -> bool {
-    let mut statuses = pod.container_statuses();
-    statuses.any(|status| {
-        let waits = status.state.waiting.as_ref().is_some_and(|waiting| waiting.reason == "CrashLoopBackOff");
-        let ended = status.last_state.terminated.as_ref().and_then(|end| end.finished_at.get());
-        let is_late = ended.is_some_and(|at| seconds_between(at, now) <= CRASHED_LATELY);
-        waits || (i64::from(status.restart_count) >= MANY_RESTARTS && is_late)
-    })
-}
-
-/// Returns whether nothing but taints excludes a node.
-fn taints_alone(eligibility: &Eligibility) -> bool {
-    eligibility.pinned_to.is_none()
-        && eligibility.node_selector.iter().all(|check| check.matches)
-        && eligibility.affinity.is_match()
+    let backs_off =
+        |status: &ContainerStatus| status.state.waiting.as_ref().is_some_and(|it| it.reason == "CrashLoopBackOff");
+    keeps_ending(pod, now, PROGRESS_DEADLINE) || pod.container_statuses().any(backs_off)
 }
 
 /// Returns the DaemonSet that registers a CSI driver: of those that register one, the one whose template names the driver, or else

@@ -23,8 +23,8 @@ use jiff::Timestamp;
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    CLEANUP, COLLECTION, Diagnosis, Lack, MANY_RESTARTS, Origin, PROGRESS_DEADLINE, TemplatePart, admitted,
-    creation_refusal, excess, lacks_only_network, newest_refusal,
+    CLEANUP, COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal, excess,
+    keeps_ending, lacks_only_network, newest_refusal,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -504,11 +504,7 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the pod of the current revision works on a node: it is available, and not just until it crashes again.
     pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
-        let is_steady = |pod: &Pod| {
-            let since = pod.condition("Ready").and_then(|ready| ready.last_transition_time.get());
-            pod.restarts() < MANY_RESTARTS || !self.is_recent(since, PROGRESS_DEADLINE)
-        };
-        node.updated_is_available && node.updated.is_some_and(is_steady)
+        node.updated_is_available && node.updated.is_some_and(|pod| !keeps_ending(pod, self.now(), PROGRESS_DEADLINE))
     }
 
     /// Returns the eligible nodes on which the pod of the current revision works.

@@ -44,6 +44,10 @@ pub(crate) const GIVEN_UP: i64 = 2 * LONGEST_DELAY;
 /// How many seconds the controller may take to create a pod after a template change before an earlier refusal is considered.
 pub(crate) const TO_CREATE: i64 = 30;
 
+/// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
+/// are created at once, and their events come in no order.
+const SAME_BATCH: i64 = 5;
+
 /// By how many seconds the clocks of the machines of a control plane may differ.
 const CLOCKS_DIFFER: i64 = 60;
 
@@ -279,11 +283,18 @@ impl<'a> Facts<'a> {
                 return true;
             }
             let Some(refused) = self.last_event("FailedCreate") else { return false };
-            let (created, began) = (self.last_created(), self.rollout_began_at());
+            let began = self.rollout_began_at();
             // If that had fixed it, the pod would have been created at once; events may have been dropped.
             let is_late = || began.is_none_or(|began| self.seconds_since(began) > TO_CREATE);
-            Some(refused) > created && (Some(refused) >= began || (is_late() && self.lacks_pods()))
+            let is_last =
+                Some(refused) > self.last_created() || (!self.has_created_since(refused) && self.waits_for_pods());
+            is_last && (Some(refused) >= began || (is_late() && self.lacks_pods()))
         })
+    }
+
+    /// Returns whether a pod was created after another one was refused, and not just in the same batch.
+    pub fn has_created_since(&self, refused: Timestamp) -> bool {
+        self.last_created().is_some_and(|created| seconds_between(refused, created) > SAME_BATCH)
     }
 
     /// Returns whether the controller has to create a pod before it replaces others.

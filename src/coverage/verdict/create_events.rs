@@ -15,10 +15,6 @@ use crate::model::snapshot::Snapshot;
 use crate::report::age::seconds_between;
 use crate::report::reason::{Reason, ReasonCode};
 
-/// How many seconds a success must be newer than a refusal to cast doubt on it: the pods of one batch
-/// are created at once, and their events come in no order.
-const SAME_BATCH: i64 = 5;
-
 /// How many different refusals are reported.
 const MAX_REFUSALS: usize = 3;
 
@@ -40,7 +36,7 @@ impl Creations {
         let (created, deleted) = (facts.last_created(), facts.last_event("SuccessfulDelete"));
         let missing = facts.node_pods.iter().filter(|node| node.lacks_pod(facts.daemon_set)).count();
         let has_ended = has_ended(facts, created, deleted) && !facts.creation_is_refused();
-        let refusals = if has_ended { Vec::new() } else { refusals(facts, created) };
+        let refusals = if has_ended { Vec::new() } else { refusals(facts) };
         Creations { refusals, created, deleted, missing }
     }
 }
@@ -81,7 +77,7 @@ pub(crate) fn refusal_reason(snapshot: &Snapshot, daemon_set: &DaemonSet, messag
 }
 
 /// Finds why the API server refused pods, newest refusal first.
-fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
+fn refusals(facts: &Facts<'_>) -> Vec<Finding> {
     let Facts { index, daemon_set, .. } = *facts;
     let changed = facts.rollout_began_at();
     let mut findings: Vec<Finding> = namespace_terminating(facts).into_iter().collect();
@@ -93,8 +89,8 @@ fn refusals(facts: &Facts<'_>, created: Option<Timestamp>) -> Vec<Finding> {
             continue;
         }
         let at = event.last_seen();
-        let since = |later: Option<Timestamp>| at.zip(later).map_or(0, |(at, later)| seconds_between(at, later));
-        let is_doubtful = since(created) > SAME_BATCH || since(changed) > 0;
+        let is_doubtful =
+            at.is_some_and(|at| facts.has_created_since(at) || changed.is_some_and(|changed| changed > at));
         let is_silent = facts.controller_silent_since().is_some();
         // Pods are missing now because the controller is down.
         if is_doubtful && is_silent {
@@ -185,6 +181,21 @@ mod tests {
             Facts::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]).creation_is_refused()
         };
         assert_eq!((refused("11:30:00"), refused("11:40:00"), refused("11:50:00")), (true, false, false));
+    }
+
+    /// Some pods of a batch were created before the quota was used up, and later refusals have left no event.
+    #[test]
+    fn a_pod_that_was_created_in_the_same_batch_shows_nothing_if_others_are_still_missing() {
+        let refused = |created: &str| {
+            let snapshot = world()
+                .node("n", json!({}))
+                .pod("agent-n", "n", json!({"metadata": {"creationTimestamp": at(created)}}))
+                .node("m", json!({}))
+                .event("DaemonSet", "agent", "FailedCreate", "Error creating: exceeded quota", "11:40:00")
+                .finish();
+            Facts::new(&Index::new(&snapshot), &snapshot.daemon_sets[0]).creation_is_refused()
+        };
+        assert_eq!((refused("11:40:00"), refused("11:40:05"), refused("11:40:06")), (true, true, false));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl<'a> Replacement<'a> {
     /// Returns whether the API server refuses the new pods, as far as it is known.
     pub(super) fn is_refused(&self, before: &Situation<'_>) -> bool {
         match self.is_same_template {
-            true => before.still_refuses_pods(),
+            true => before.still_refuses_pods() || self.refusal(before).is_some_and(|(_, is_certain)| is_certain),
             false => before.index.snapshot.is_admitted(self.after, self.hash) == Some(false),
         }
     }
@@ -91,12 +91,8 @@ impl<'a> Replacement<'a> {
         let message = admission.refusal.as_ref()?;
         let asked = refusal_reason(snapshot, self.after, message);
         let Some(of_controller) = of_controller else {
-            // Refusals with other codes are about the pod, whoever creates it.
-            let depends_on_user =
-                matches!(asked.code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied);
-            // A webhook that is down may apply only to users, because of its matchConditions.
-            let may_be_about_people = depends_on_user || asked.code == ReasonCode::WebhookUnavailable;
-            let is_about_people = may_be_about_people && is_about_people(situation, message);
+            let is_about_people = is_about_people(situation, asked.code, message);
+            let depends_on_user = depends_on_user(asked.code);
             let may_differ = is_about_people || (self.is_same_template && depends_on_user);
             let is_certain = !gives_back(message) && !may_differ;
             let tells = !self.is_same_template || is_certain || (depends_on_user && !is_about_people);
@@ -153,9 +149,19 @@ fn gives_back(message: &str) -> bool {
     exceeds_quota(message) && !is_above_quota(message)
 }
 
+/// Returns whether a refusal may depend on who creates the pod, so that the controller may not be refused. Those with other codes are
+/// about the pod.
+pub(crate) fn depends_on_user(code: ReasonCode) -> bool {
+    matches!(code, ReasonCode::WebhookDenied | ReasonCode::SecurityConstraintDenied)
+}
+
 /// Returns whether the API server refuses users a pod with a message, but not the controller: it has just created pods
 /// of the current revision, which users are refused for the same reason.
-fn is_about_people(situation: &Situation<'_>, message: &str) -> bool {
+fn is_about_people(situation: &Situation<'_>, code: ReasonCode, message: &str) -> bool {
+    // A webhook that is down may apply only to users, because of its matchConditions.
+    if !depends_on_user(code) && code != ReasonCode::WebhookUnavailable {
+        return false;
+    }
     let Facts { index, daemon_set, .. } = **situation;
     let of_current = situation.current_hash().and_then(|hash| index.snapshot.admission(daemon_set, hash));
     let refusal = of_current.and_then(|admission| admission.refusal.as_ref());

@@ -114,6 +114,7 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
     let is_scheduler_down = || before.scheduler_silent_since().is_some() || waits_for_scheduler(before);
     match () {
         () if before.controller_silent_since().is_some() || is_scheduler_down() => Some(Obstacle::ControlPlaneDown),
+        // A dry run may be refused where the controller is not, but then no pod is known to come back.
         () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
         () => None,
     }

@@ -23,7 +23,7 @@ use crate::rollout::change_warnings::holder;
 use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, replaces_more};
-use crate::rollout::replacement_warnings::Replacement;
+use crate::rollout::replacement_warnings::{Replacement, depends_on_user};
 use crate::rollout::rollback::{lacks, revision_fails, rollback, rollback_by_pods, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
@@ -108,7 +108,7 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             vec![replace_one(situation), one_by_one, rolling_update(situation)]
         }
         // Whatever the pace, no pod would come back.
-        _ if !situation.creation_is_refused() && cannot_exist(situation) => {
+        _ if !situation.creation_is_refused() && may_not_exist(situation) => {
             vec![refused_now(situation), undo_as_well()]
         }
         // Another pace would only replace more pods by failing ones, unless the pods that it deletes first are what new ones lack.
@@ -259,11 +259,11 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                 let finishes = || continues(situation, &with_strategy(situation.daemon_set, original));
                 if is_missing {
                     fixes.push(fix(RESUME_AFTERWARDS, "resume"));
-                } else if cannot_exist(situation) || situation.creation_is_refused() || finishes() {
+                } else if may_not_exist(situation) || situation.creation_is_refused() || finishes() {
                     fixes.push(fix(FINISH_BY_CONTROLLER, "resume"));
                 }
             }
-            match cannot_exist(situation) {
+            match may_not_exist(situation) {
                 true => fixes.into_iter().map(|fix| once(fix, "its new pods can be created and start")).collect(),
                 false => fixes,
             }
@@ -289,9 +289,9 @@ fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     set_fields(situation, fields, |_| true, "to let the controller update all nodes".to_owned())
 }
 
-/// Returns whether a new pod of the current revision would not be created, or would not start: the API server was asked, or an object
-/// that it needs does not exist.
-fn cannot_exist(situation: &Situation<'_>) -> bool {
+/// Returns whether a new pod of the current revision may not be created, or would not start: the API server was asked, which may refuse
+/// only users, or an object that it needs does not exist.
+fn may_not_exist(situation: &Situation<'_>) -> bool {
     let hash = situation.current_hash().unwrap_or_default();
     situation.is_accepted() == Some(false) || !lacks(situation, hash, &situation.daemon_set.template()).is_empty()
 }
@@ -304,7 +304,8 @@ fn refused_now(situation: &Situation<'_>) -> Option<Fix> {
     Some(match refusal {
         Some(message) => {
             let Reason { code, message, fix, .. } = refusal_reason(snapshot, daemon_set, message);
-            Fix { advice: format!("a new pod would be refused ({code}: {message}); {}", fix.advice), ..fix }
+            let would = if depends_on_user(code) { "may" } else { "would" };
+            Fix { advice: format!("a new pod {would} be refused ({code}: {message}); {}", fix.advice), ..fix }
         }
         None => {
             let lacks = lacks(situation, hash, &daemon_set.template()).join(" and ");
@@ -325,7 +326,7 @@ fn set_fields(
     let daemon_set = situation.daemon_set;
     let request = set::SetRequest { fields, delete_surge_pods: true, force: false };
     let (proposal, report) = set::propose(situation, &request).ok()?;
-    if situation.creation_is_refused() || cannot_exist(situation) {
+    if situation.creation_is_refused() || may_not_exist(situation) {
         let lacks = lacks(situation, current.hash(), &daemon_set.template());
         Replacement::of_strategy(&proposal.after, situation)
             .filter(|replacement| lacks.is_empty() && replacement.frees_quota(situation))?;

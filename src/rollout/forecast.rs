@@ -10,6 +10,7 @@ use super::set;
 use super::situation::simulation::{SimulatedNode, advance, make_available};
 use super::situation::suspect::suspect;
 use super::situation::{RolloutNode, Situation};
+use crate::coverage::admitted;
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::int_or_percent::{IntOrPercent, int};
@@ -156,7 +157,7 @@ pub(super) fn surge_without_room(before: &Situation<'_>, replacement: &Replaceme
     if !is_surge || !before.is_known || after.metadata.is_terminating() {
         return None;
     }
-    let (daemon_pod, spec) = (DaemonPod::new(&after.spec.template), &after.spec.template.spec);
+    let (daemon_pod, spec) = (DaemonPod::new(&after.spec.template), &admitted(before.index.snapshot, after).spec);
     let requests = template_requests(spec);
     let is_old = |pod: &&&Pod| {
         let is_there = !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty();
@@ -241,6 +242,7 @@ impl<'s> Fleet<'s> {
         let after = replacement.after;
         let daemon_pod = DaemonPod::new(&after.spec.template);
         let is_updated = |pod: &Pod| replacement.is_updated(pod);
+        let made = admitted(before.index.snapshot, after).spec;
         let (mut nodes, mut outdated, mut alike, mut desired) = (Vec::new(), BTreeSet::new(), 0, 0);
         for (node, pods) in before.nodes.iter().zip(&before.node_pods) {
             let is_down = before.is_down(node);
@@ -252,7 +254,7 @@ impl<'s> Fleet<'s> {
             let should_run = decision.is_some_and(|decision| decision.should_run);
             desired += usize::from(should_run);
             // A pod that does not fit does not fit after it is recreated either, unless it belongs to a surge that ends.
-            let fits_alone = |object: &Node| fits_alone(before.index, &after.spec.template.spec, object);
+            let fits_alone = |object: &Node| fits_alone(before.index, &made, object);
             let ends_surge = !allows_surge(after)
                 && node.old.is_some()
                 && node.updated.is_some()

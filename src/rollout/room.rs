@@ -56,7 +56,7 @@ impl NewPods {
         if stage.is_some() {
             after.spec.update_strategy = UpdateStrategy::OnDelete;
         }
-        let new = &after.spec.template.spec;
+        let (new, made) = (&after.spec.template.spec, admitted(before.index.snapshot, &after).spec);
         // Whether pods of a revision are replaced, and whether the new ones may not fit where they are.
         let replaced = |pod: &Pod| match before.revisions.template_of_pod(pod) {
             Some(old) if old.same_meaning(template) => (false, false),
@@ -75,7 +75,7 @@ impl NewPods {
             let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
             // A pod that was not scheduled leaves no room behind.
             let is_unplaced = is_replaced && pod.spec.node_name.is_empty();
-            let is_too_small = || before.index.node(node).is_some_and(|node| !fits_alone(before.index, new, node));
+            let is_too_small = || before.index.node(node).is_some_and(|node| !fits_alone(before.index, &made, node));
             let excludes_old = allows_surge(&after) && !new.required_pod_anti_affinity().is_empty();
             if takes_more || is_unplaced || (is_replaced && (excludes_old || is_too_small())) {
                 grown.insert(node.to_owned());
@@ -89,8 +89,7 @@ impl NewPods {
             }
         }
         let class = &before.daemon_set.spec.template.spec.priority_class_name;
-        let of_class = admitted(before.index.snapshot, &after).spec.priority;
-        let priority = of_class.or(of_old.filter(|_| *class == new.priority_class_name));
+        let priority = made.priority.or(of_old.filter(|_| *class == new.priority_class_name));
         let desired = int(before.node_pods.iter().filter(|node| node.should_run()).count());
         let is_rolling = matches!(after.spec.update_strategy, UpdateStrategy::RollingUpdate(_));
         let allowed =
@@ -207,7 +206,7 @@ fn is_allowed(pod: &Pod, node: &Node) -> bool {
         && !node.spec.taints.iter().any(|taint| repels(taint, &pod.spec.tolerations))
 }
 
-/// Returns whether a node has what a pod requests, whatever else runs there.
+/// Returns whether a node has what a pod, as it is admitted, requests, whatever else runs there.
 pub(super) fn fits_alone(index: &Index<'_>, spec: &PodSpec, node: &Node) -> bool {
     fits(&index.device_claims.classes.without(&template_requests(spec), node), node, &NodeUsage::default()).is_empty()
 }
@@ -379,6 +378,22 @@ mod tests {
         let snapshot = nodes(&json!({"rollingUpdate": {"maxUnavailable": 1}})).finish();
         let warning = new_pods(&snapshot, &requesting("1500m"), None).warnings(&snapshot, &[]).0.pop().unwrap();
         assert!(warning.message.starts_with("1 node has no room") && warning.fix.is_none(), "{warning:?}");
+    }
+
+    #[test]
+    fn a_pod_requests_what_a_limit_range_adds() {
+        let of = |image: &str| json!({"containers": [{"name": "agent", "image": image}]});
+        let limits = json!({"metadata": {"name": "limits", "namespace": "default"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}});
+        let mut world = world().template(of("agent:3")).revision_of_template("own", 3);
+        for (node, cpus) in [("n0", "2"), ("n1", "4")] {
+            let allocatable = json!({"status": {"allocatable": {"cpu": cpus, "memory": "4Gi", "pods": "10"}}});
+            let own = json!({"metadata": {"labels": {"controller-revision-hash": "own"}}, "spec": of("agent:3")});
+            world = world.node(node, allocatable).pod(&format!("agent-{node}"), node, own);
+        }
+        world.snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
+        let pods = new_pods(&world.finish(), &of("agent:4"), None);
+        assert_eq!(pods.grown.iter().collect::<Vec<_>>(), ["n0"]);
     }
 
     /// A restart makes pods of the same size, which run on because nobody has asked whether they still fit.

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use super::replacement_warnings::Replacement;
 use super::set;
 use super::situation::Situation;
+use crate::coverage::admitted;
 use crate::facts::revisions::name_of;
 use crate::model::amounts::{Exact, exact, is_hugepages, is_pod_level};
-use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::pod::{Pod, PodSpec, ResourceRequirements};
 use crate::model::quantity::Quantity;
-use crate::model::resource_quota::{ResourceQuota, ScopedRequirement};
+use crate::model::resource_quota::{ResourceQuota, ResourceQuotaStatus, ScopedRequirement};
 use crate::plan::SpecFields;
 use crate::report::fix::{Command, Fix};
 use crate::report::plan::{Warning, WarningCode};
@@ -32,7 +32,7 @@ pub(super) fn quota_warning(
     replaced: &[(&str, &Pod)],
 ) -> Option<Warning> {
     let surges = replacement.by_controller && allows_surge(replacement.after);
-    let shortage = shortage(situation, replacement, replaced, surges)?;
+    let shortage = shortage(own(situation), situation, replacement, replaced, surges)?;
     let Shortage { quota, resource, allowed, new, old } = &shortage;
     let after = match (allowed, replaced.len()) {
         (0, _) => String::new(),
@@ -60,7 +60,7 @@ pub(super) fn quota_warning(
     );
     let describe = Command::kubectl(&["describe", "resourcequota"]).namespace(&quota.metadata.namespace);
     let name = name_of(replacement.after);
-    let fix = match surges && self::shortage(situation, replacement, replaced, false).is_none() {
+    let fix = match surges && self::shortage(own(situation), situation, replacement, replaced, false).is_none() {
         true => {
             let fields = SpecFields { max_unavailable: Some(IntOrPercent::Int(1)), ..SpecFields::default() };
             Fix::new("to replace pods one by one instead", set::command(&name, fields))
@@ -73,7 +73,44 @@ pub(super) fn quota_warning(
 /// Returns whether a quota allows not even the first of the pods to be replaced; `false` if the quotas were not read.
 pub(super) fn allows_none(situation: &Situation<'_>, replacement: &Replacement<'_>, replaced: &[(&str, &Pod)]) -> bool {
     let surges = replacement.by_controller && allows_surge(replacement.after);
-    shortage(situation, replacement, replaced, surges).is_some_and(|shortage| shortage.allowed == 0)
+    shortage(own(situation), situation, replacement, replaced, surges).is_some_and(|shortage| shortage.allowed == 0)
+}
+
+/// Returns whether the new pods take no more of any quota than the pods that they replace give back, whether quotas were read or not: one of
+/// all that they take, of which nothing is left, would allow them.
+pub(super) fn takes_no_more(
+    situation: &Situation<'_>,
+    replacement: &Replacement<'_>,
+    replaced: &[(&str, &Pod)],
+) -> bool {
+    let (new, made) = (&replacement.after.spec.template.spec, admitted(situation.index.snapshot, replacement.after));
+    let present = situation.nodes.iter().find_map(|node| node.updated).map(|pod| &pod.spec);
+    let names = |spec| {
+        let requests = exact_requests(spec, None).into_keys().map(|resource| format!("requests.{resource}"));
+        requests.chain(exact_limits(spec).into_keys().map(|resource| format!("limits.{resource}"))).collect::<Vec<_>>()
+    };
+    let hard = [Some(&made.spec), present].into_iter().flatten().flat_map(names);
+    let hard = hard.map(|resource| (resource, Quantity::new("0"))).collect();
+    let status = ResourceQuotaStatus { hard, ..ResourceQuotaStatus::default() };
+    let used_up = ResourceQuota { status, ..ResourceQuota::default() };
+    // A class adds its overhead, and a quota may apply to pods with one priority.
+    let is_of_class = |old: &PodSpec| {
+        let is_priority = new.priority_class_name.is_empty() || new.priority_class_name == old.priority_class_name;
+        is_priority && new.runtime_class_name == old.runtime_class_name
+    };
+    // What is added to the pods of a template that no pod has is not known.
+    let takes_same = |old: &PodSpec| {
+        exact_requests(&made.spec, None) == exact_requests(old, None) && exact_limits(&made.spec) == exact_limits(old)
+    };
+    let is_known = |old: &PodSpec| present.is_some() || takes_same(old);
+    replaced.iter().all(|(_, pod)| is_of_class(&pod.spec) && is_known(&pod.spec))
+        && shortage([&used_up].into_iter(), situation, replacement, replaced, false).is_none()
+}
+
+/// Returns the quotas of the namespace.
+fn own<'a>(situation: &Situation<'a>) -> impl Iterator<Item = &'a ResourceQuota> {
+    let namespace = &situation.daemon_set.metadata.namespace;
+    situation.index.snapshot.resource_quotas.iter().filter(move |quota| quota.metadata.namespace == *namespace)
 }
 
 /// A quota that does not allow all pods to be replaced.
@@ -124,29 +161,25 @@ impl<'a> Taken<'a> {
     }
 }
 
-fn shortage<'a>(
-    situation: &Situation<'a>,
+fn shortage<'q>(
+    quotas: impl Iterator<Item = &'q ResourceQuota>,
+    situation: &Situation<'_>,
     replacement: &Replacement<'_>,
-    replaced: &[(&str, &'a Pod)],
+    replaced: &[(&str, &Pod)],
     surges: bool,
-) -> Option<Shortage<'a>> {
-    let quotas = situation.index.snapshot.resource_quotas.iter();
-    let mut own = quotas.filter(|quota| quota.metadata.namespace == situation.daemon_set.metadata.namespace).peekable();
-    own.peek()?;
-    let created = |daemon_set: &DaemonSet| {
-        let spec = &daemon_set.spec.template.spec;
-        spec.with_pod_level_defaults().unwrap_or_else(|| spec.clone())
-    };
-    let (live, after) = (created(situation.daemon_set), created(replacement.after));
+) -> Option<Shortage<'q>> {
+    let mut quotas = quotas.peekable();
+    quotas.peek()?;
+    let [live, after] = [situation.daemon_set, replacement.after].map(|it| admitted(situation.index.snapshot, it).spec);
     let (live, after) = (Taken::by(&live, None), Taken::by(&after, None));
     let pods: Vec<(Taken<'_>, bool)> =
         replaced.iter().map(|(_, pod)| (Taken::by(&pod.spec, Some(pod)), pod.is_terminal())).collect();
-    // What a LimitRange or a webhook has added to a pod of the present template, it adds to the new ones, too.
+    // What a webhook has added to a pod of the present template, it adds to the new ones, too.
     let present = situation.nodes.iter().find_map(|node| node.updated).map(|pod| Taken::by(&pod.spec, None));
     let is_best_effort =
         after.is_best_effort && !present.as_ref().is_some_and(|present| live.is_best_effort && !present.is_best_effort);
-    let of_quota = |quota: &'a ResourceQuota| {
-        let of_resource = |(resource, hard): (&'a String, &'a Quantity)| {
+    let of_quota = |quota: &'q ResourceQuota| {
+        let of_resource = |(resource, hard): (&'q String, &'q Quantity)| {
             let used = quota.status.used.get(resource).and_then(Quantity::nanos).unwrap_or(0);
             let mut free = hard.nanos()? - used;
             for (allowed, (pod, is_terminal)) in pods.iter().enumerate() {
@@ -176,7 +209,7 @@ fn shortage<'a>(
         };
         quota.status.hard.iter().filter_map(of_resource).min_by_key(|shortage| shortage.allowed)
     };
-    own.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
+    quotas.filter_map(of_quota).min_by_key(|shortage| shortage.allowed)
 }
 
 /// Returns whether a quota applies to a pod of this QoS class and priority class.

@@ -2,7 +2,7 @@
 //! would not be recreated.
 
 use super::proposal::Planned;
-use super::quota_warnings::{allows_none, quota_warning};
+use super::quota_warnings::{allows_none, quota_warning, takes_no_more};
 use super::rollback::{lacks, rollback};
 use super::situation::fault::not_by_their_node;
 use super::situation::suspect::suspect;
@@ -13,7 +13,7 @@ use crate::coverage::{
 };
 use crate::facts::Facts;
 use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
-use crate::model::pod::{Pod, PodSpec};
+use crate::model::pod::Pod;
 use crate::model::snapshot::Admission;
 use crate::report::coverage::RemovedNodes;
 use crate::report::fix::Fix;
@@ -118,25 +118,14 @@ impl Replacement<'_> {
         is_refused_within_quota(situation) && refused_now.is_none_or(exceeds_quota) && self.gives_back(situation)
     }
 
-    /// Returns whether each new pod uses as much of a quota as the deleted one frees: no node waits for its first pod,
-    /// none gets a second one, and the containers have the same requests.
+    /// Returns whether the deleted pods free what the new ones need of a quota: no node waits for its first pod, none gets a second one,
+    /// and no new pod takes more.
     fn gives_back(&self, situation: &Situation<'_>) -> bool {
-        let containers =
-            |spec: &PodSpec| -> Vec<_> { spec.all_containers().map(|container| container.resources.clone()).collect() };
-        let new = &self.after.spec.template.spec;
-        // A class adds its overhead, and a quota may apply to pods with one priority.
-        let takes_no_more = |old: &PodSpec| {
-            let is_class = |new: &str, old: &str| new.is_empty() || new == old;
-            containers(old) == containers(new)
-                && old.resources == new.resources
-                && old.runtime_class_name == new.runtime_class_name
-                && is_class(&new.priority_class_name, &old.priority_class_name)
-        };
         self.by_controller
             && !allows_surge(self.after)
             && situation.is_known
             && !situation.lacks_pods()
-            && replaced(situation, self).iter().all(|(_, pod)| takes_no_more(&pod.spec))
+            && takes_no_more(situation, self, &replaced(situation, self))
     }
 }
 
@@ -487,6 +476,10 @@ mod tests {
         // A deleted pod frees its share, unless the quota was lowered since, or the new pod uses more.
         let one = || world().node("n", json!({})).pod("a", "n", json!({}));
         assert_eq!(codes(&with(one())), []);
+        // A webhook has added a container to it, and adds it to the new one.
+        let sidecar = json!({"name": "sidecar", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}});
+        let injected = json!({"spec": {"containers": [{"name": "agent", "image": "agent:2"}, sidecar]}});
+        assert_eq!(codes(&with(world().node("n", json!({})).pod("a", "n", injected))), []);
         // Something else refuses it, too.
         let denied = "pods \"agent-x\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces";
         assert_eq!(codes(&with(asked(one(), CURRENT, Some(denied)))), [WarningCode::CreationRefused]);

@@ -131,6 +131,7 @@ fn a_pod_that_follows_on_rejected_ones_only_seems_to_start() {
             rejected("NodeAffinity", "Predicate NodeAffinity failed", "n", 4, "11:58:00"),
             Some("restart the kubelet"),
         ),
+        ("at the longest backoff", unexpected(6, "11:44:30"), Some("check the device plugins")),
         ("once", unexpected(1, "11:58:00"), None),
         ("long ago", unexpected(6, "11:30:00"), None),
         ("elsewhere", rejected("UnexpectedAdmissionError", says, "other", 6, "11:58:00"), None),

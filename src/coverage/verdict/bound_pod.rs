@@ -229,7 +229,7 @@ fn ended_by_shutdown(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Optio
 }
 
 /// How many seconds the controller may take to delete a pod that has ended: the longest backoff, and some time to notice it.
-const LONGEST: i64 = FAILED_POD_BACKOFF + 120;
+pub const TO_RECREATE: i64 = FAILED_POD_BACKOFF + 120;
 
 /// Adds to a finding about a pod that has ended, whatever its containers do, when the controller recreates it, or that it has not.
 ///
@@ -241,7 +241,7 @@ fn recreated(subject: &Subject, pod: &Pod, finding: Finding) -> Finding {
         return finding.with_advice("delete the pod: it is created again").with_command(delete_pod(pod));
     }
     let ago = ended_at(pod).map(|at| subject.seconds_since(at));
-    if let Some(ago) = ago.filter(|ago| *ago > LONGEST) {
+    if let Some(ago) = ago.filter(|ago| *ago > TO_RECREATE) {
         let ended = Sentence::from("; it ended ").age(ago).words(" ago, and the controller has not recreated it");
         let advice = format!("delete the pod; if no other one is created, {}", controller.check().advice);
         return finding.and(ended).with_advice(advice).with_command(delete_pod(pod));
@@ -361,7 +361,7 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     }
     if let Some(at) = ended_at(pod) {
         let ago = subject.seconds_since(at);
-        if ago > LONGEST && node.is_none_or(|node| single_pod_node(node).is_none()) {
+        if ago > TO_RECREATE && node.is_none_or(|node| single_pod_node(node).is_none()) {
             return recreated(subject, pod, Finding::new(ReasonCode::FailedPodBackoff, message, ""));
         }
         message = message.words(" ").age(ago).words(" ago");

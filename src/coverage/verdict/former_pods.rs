@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::bound_pod::{evicted, kubelet_rejected};
+use super::bound_pod::{TO_RECREATE, evicted, kubelet_rejected};
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, edit};
 use super::sentence::Sentence;
@@ -64,8 +64,8 @@ pub struct Rejected {
 /// Collects what the kubelets said of pods that have failed and that the controller has deleted since.
 pub fn rejections(facts: &Facts<'_>) -> Rejections {
     let mut found = Rejections::new();
-    for (event, pod, node) in failures(facts).filter(|(event, ..)| event.is_recent(facts.now())) {
-        let times = if is_combined(event) { 1 } else { event.times() };
+    for (event, pod, node) in failures(facts) {
+        let times = times(event);
         if let Some(known) = found.get_mut(node) {
             known.pods = known.pods.saturating_add(times);
             continue;
@@ -83,11 +83,18 @@ fn is_combined(event: &Event) -> bool {
     event.message.starts_with("(combined from similar events)")
 }
 
-/// Returns the events of the controller about pods that have failed, each with the pod and its node.
+/// Returns for how many pods of its node an event stands, at least.
+fn times(event: &Event) -> i32 {
+    if is_combined(event) { 1 } else { event.times() }
+}
+
+/// Returns the events of the controller about pods that have failed, each with the pod and its node, as long as another one may follow.
 ///
 /// `podsShouldBeOnNode`, pkg/controller/daemon/daemon_controller.go, release 1.37.2.
 fn failures<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Event, &'a str, &'a str)> {
-    facts.events().into_iter().filter(|event| event.reason == "FailedDaemonPod").filter_map(|event| {
+    let lasts = |event: &&Event| event.last_seen().is_some_and(|at| facts.seconds_since(at) <= TO_RECREATE);
+    let events = facts.events().into_iter().filter(|event| event.reason == "FailedDaemonPod").filter(lasts);
+    events.collect::<Vec<_>>().into_iter().filter_map(|event| {
         let (_, rest) = event.message.split_once("Found failed daemon pod ")?;
         let (pod, rest) = rest.split_once(" on node ")?;
         let (_, pod) = pod.split_once('/')?;
@@ -97,10 +104,11 @@ fn failures<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Event, &'a str, 
 
 /// Returns since when the pods of a node have failed one after the other, as far as there are events.
 pub(crate) fn failed_again_since(facts: &Facts<'_>, node: &str) -> Option<Timestamp> {
-    let of_node: Vec<_> = failures(facts).filter(|(event, _, it)| !is_combined(event) && *it == node).collect();
-    let times: i32 = of_node.iter().map(|(event, ..)| event.times()).fold(0, i32::saturating_add);
-    let first = of_node.iter().filter_map(|(event, ..)| event.first_seen()).min();
-    first.filter(|_| times >= PODS)
+    let of_node: Vec<_> = failures(facts).filter(|(.., it)| *it == node).map(|(event, ..)| event).collect();
+    let pods = of_node.iter().map(|event| times(event)).fold(0, i32::saturating_add);
+    // The first of a combined event may have been on another node.
+    let first = |event: &&Event| if is_combined(event) { event.last_seen() } else { event.first_seen() };
+    of_node.iter().filter_map(first).min().filter(|_| pods >= PODS)
 }
 
 /// Finds that the kubelet of a node has rejected one pod after the other, so that the next one will fare the same.

@@ -335,7 +335,8 @@ pub fn owners_of_failing_pods(snapshot: &Snapshot) -> BTreeSet<String> {
 /// rule about other pods selects namespaces by their labels, all namespaces that may match.
 pub fn namespaces_to_read(snapshot: &Snapshot) -> BTreeSet<String> {
     let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
-    for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating()) {
+    // Those that are to be adopted are left out: to read more does no harm.
+    for pod in snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating() && !pod.is_terminal()) {
         pods.entry(pod.metadata.controller().map_or("", |owner| owner.uid.as_str())).or_default().push(pod);
     }
     let lacks = |daemon_set: &&DaemonSet| {

@@ -72,7 +72,8 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     }
     let counted = status.current_number_scheduled + status.number_misscheduled;
     // Before a refused pod, some controllers stop without updating the status.
-    let stops = facts.last_event("FailedCreate").is_some_and(|at| seconds_between(at, facts.now()) < GIVEN_UP);
+    let is_tried = |at| seconds_between(at, facts.now()) < GIVEN_UP;
+    let stops = facts.creation_is_refused() && facts.last_event("FailedCreate").is_some_and(is_tried);
     if facts.pods_known && !stops && int(with_pods.len()) + replaced_at_once(facts.daemon_set) < counted {
         missing.push((Kind::Pods, counted));
     }
@@ -148,6 +149,11 @@ mod tests {
         assert_eq!(counted(2, 2, fails), []);
         let is_refused = |world: World| world.event("DaemonSet", "agent", "FailedCreate", "no", "11:59:00");
         assert_eq!(counted(0, 2, is_refused), []);
+        let is_over = |world: World| {
+            let world = world.event("DaemonSet", "agent", "FailedCreate", "no", "11:50:00");
+            world.event("DaemonSet", "agent", "SuccessfulCreate", "yes", "11:58:00")
+        };
+        assert_eq!(counted(0, 2, is_over), [Kind::Pods]);
     }
 
     #[test]

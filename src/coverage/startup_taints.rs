@@ -12,6 +12,7 @@ use crate::model::node::{Node, Taint};
 use crate::model::pod::Pod;
 use crate::model::startup_taint::{is_startup, removes};
 use crate::report::age::seconds_between;
+use crate::scheduling::daemon_pods::claim;
 use crate::scheduling::should_run::DaemonPod;
 use crate::scheduling::taints::repels;
 
@@ -125,7 +126,7 @@ pub fn startup<'a>(index: &Index<'a>, node: &Node, taint: &Taint) -> Option<Star
         let by = untolerated(first, node);
         return Some(Startup::Kept { remover: first, by, circle: circle(index, node, first, taint) });
     };
-    let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == remover.metadata.uid);
+    let is_own = |pod: &&Pod| claim(remover, pod).is_claimed();
     let ready_for = |pod: &Pod| {
         let ready = pod.condition("Ready").filter(|ready| ready.status == "True")?;
         Some(seconds_between(ready.last_transition_time.get()?, index.now()))

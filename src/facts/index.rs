@@ -60,7 +60,7 @@ pub fn needs_device_claims(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool 
 /// Returns whether such a thing is needed for a DaemonSet that has a pod without a node, or too few pods.
 pub fn awaits(snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool) -> bool {
     let awaits = |daemon_set: &DaemonSet| {
-        let is_own = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
+        let is_own = |pod: &&Pod| daemon_pods::claim(daemon_set, pod).is_claimed();
         let own = || snapshot.pods.iter().filter(is_own).filter(|pod| !pod.is_terminal());
         let bound = own().filter(|pod| !pod.spec.node_name.is_empty()).count();
         i64::try_from(bound).is_ok_and(|bound| bound < daemon_set.status.desired_number_scheduled)

@@ -14,7 +14,6 @@ use crate::report::compare::CompareReport;
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure};
 use crate::rollout::compare::{CompareOptions, compare};
-use crate::scheduling::daemon_pods::target_node;
 
 /// What is worse, by DaemonSet and node.
 pub(crate) type NewTrouble = BTreeMap<(String, String), Trouble>;
@@ -73,7 +72,8 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     add(&report, "it did not have before", &|_, _, _| true);
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
-        let (older, unrelated) = (ready_or_older(after, began), refused_before_or_created_since(after, began));
+        let index = Index::new(after);
+        let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_created_since(&index, began));
         let all = compared(&Snapshot::empty(before.now));
         add(&all, "may be newer than the rollout", &|namespace, name, node| {
             !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
@@ -84,26 +84,27 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
 
 /// Returns the namespaces and names of DaemonSets, with the nodes where a pod of theirs is ready, or has not been ready since before a
 /// time, as the API server has it.
-fn ready_or_older(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str, &str)> {
-    let is_one = |pod: &&Pod| {
+fn ready_or_older<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &'a str, &'a str)> {
+    let is_one = |pod: &Pod| {
         // It is written in whole seconds.
         let since = pod.unready_since().or_else(|| pod.metadata.creation_timestamp.get());
         pod.is_ready() || since.is_some_and(|since| since.as_second() < time.as_second())
     };
-    let pods = snapshot.pods.iter().filter(is_one);
-    pods.filter_map(|pod| Some((&*pod.metadata.namespace, &*pod.metadata.controller()?.name, target_node(pod)?)))
-        .collect()
+    let on_nodes = |daemon_set: &'a DaemonSet| {
+        let pods = index.pods_of(daemon_set).filter(|(_, pod)| is_one(pod));
+        pods.map(|(node, _)| (&*daemon_set.metadata.namespace, &*daemon_set.metadata.name, node)).collect::<Vec<_>>()
+    };
+    index.snapshot.daemon_sets.iter().flat_map(on_nodes).collect()
 }
 
 /// Returns the namespaces and names of DaemonSets whose pods have been refused since before a time, or that somebody has created since.
-fn refused_before_or_created_since(snapshot: &Snapshot, time: Timestamp) -> HashSet<(&str, &str)> {
-    let index = Index::new(snapshot);
+fn refused_before_or_created_since<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &'a str)> {
     let is_unrelated = |daemon_set: &DaemonSet| {
         let created = daemon_set.metadata.creation_timestamp.get();
         created.is_some_and(|created| created >= time)
-            || Facts::new(&index, daemon_set).refused_since().is_some_and(|since| since < time)
+            || Facts::new(index, daemon_set).refused_since().is_some_and(|since| since < time)
     };
-    let found = snapshot.daemon_sets.iter().filter(|daemon_set| is_unrelated(daemon_set));
+    let found = index.snapshot.daemon_sets.iter().filter(|daemon_set| is_unrelated(daemon_set));
     found.map(|daemon_set| (&*daemon_set.metadata.namespace, &*daemon_set.metadata.name)).collect()
 }
 
@@ -113,6 +114,7 @@ mod tests {
 
     use super::refused_before_or_created_since;
     use crate::coverage::test_support::{at, world};
+    use crate::facts::index::Index;
 
     #[test]
     fn what_was_refused_before_a_rollout_or_created_since_is_no_trouble_of_its_own() {
@@ -121,7 +123,7 @@ mod tests {
             let world = world().daemon_set(json!({"metadata": {"creationTimestamp": at(created)}}));
             let snapshot =
                 world.node("a", json!({})).event("DaemonSet", "agent", "FailedCreate", refusal, refused).finish();
-            refused_before_or_created_since(&snapshot, at("11:45:00").parse().unwrap()).len()
+            refused_before_or_created_since(&Index::new(&snapshot), at("11:45:00").parse().unwrap()).len()
         };
         assert_eq!([of("11:40:00", "09:00:00"), of("11:50:00", "09:00:00"), of("11:50:00", "11:45:00")], [1, 0, 1]);
     }

@@ -104,7 +104,7 @@ impl NewPods {
 
     /// Returns whether the scheduler may place a pod that waits for room before a new pod.
     pub(crate) fn may_lose_to(&self, pending: &Pod) -> bool {
-        let is_own = pending.metadata.controller().is_some_and(|owner| owner.uid == self.after.metadata.uid);
+        let is_own = daemon_pods::claim(&self.after, pending).is_claimed();
         let is_tried = pending.condition("PodScheduled").is_some_and(|scheduled| scheduled.reason == "Unschedulable");
         let waits = is_tried && pending.waits_for_node();
         !is_own && waits && self.priority.is_some_and(|own| priority(pending) >= own)

@@ -370,7 +370,7 @@ fn a_startup_taint_is_followed_to_the_pod_that_removes_it() {
     };
     let anything = json!([{"operator": "Exists"}]);
     let ready = |status: &str, since: &str| {
-        json!({"metadata": {"namespace": "system", "ownerReferences": [
+        json!({"metadata": {"namespace": "system", "labels": {"app": "net"}, "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "net", "uid": "net", "controller": true}]},
             "status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": at(since)}]}})
     };

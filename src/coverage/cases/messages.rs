@@ -535,7 +535,7 @@ fn a_driver_whose_socket_is_dead_is_the_one_to_look_at() {
         let mut world = creating().other_pod(
             "csi-smb-node-x",
             if has_pod { "n" } else { "elsewhere" },
-            json!({"metadata": {"namespace": "storage", "ownerReferences": owner}, "status": {"conditions": [{"type": "Ready", "status": state}]}}),
+            json!({"metadata": {"namespace": "storage", "labels": {"app": "smb"}, "ownerReferences": owner}, "status": {"conditions": [{"type": "Ready", "status": state}]}}),
         );
         world.snapshot.node_agents = vec![DaemonSet::from_object(json!({"metadata": metadata, "spec": spec})).unwrap()];
         world
@@ -734,7 +734,8 @@ fn the_daemon_set_of_the_network_plugin_is_named_where_it_does_not_run() {
     ] {
         let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "calico-node", "uid": "calico-node", "controller": true}]);
         let container = json!({"name": "agent", "restartCount": restarts, "lastState": {"terminated": {"exitCode": 1, "finishedAt": at(ended)}}});
-        let pod = json!({"metadata": {"namespace": "kube-system", "ownerReferences": owner},
+        let labels = json!({"app": "calico-node"});
+        let pod = json!({"metadata": {"namespace": "kube-system", "labels": labels, "ownerReferences": owner},
             "status": {"conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [container]}});
         let mut world = creating().other_pod("calico-node-x", "n", pod);
         world = world.event("Pod", "agent-x", "FailedCreatePodSandBox", calico, "11:59:00");

@@ -14,7 +14,8 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::node::{Node, Taint};
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::report::fix::Command;
-use crate::scheduling::should_run::{DaemonPod, Eligibility};
+use crate::scheduling::daemon_pods::claim;
+use crate::scheduling::should_run::DaemonPod;
 
 /// What a DaemonSet installs on its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +173,7 @@ fn on_node(
         let message = message.words(", and does not run on the node: ").then(why.message.clone());
         return Some(told(message, format!("make the node eligible for {name}")).with_command(edit(plugin)));
     }
-    let is_its = |pod: &&Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == metadata.uid);
+    let is_its = |pod: &&Pod| claim(plugin, pod).is_claimed();
     let pod = index.bound_to(&node.metadata.name).into_iter().find(is_its);
     let (message, advice) = match pod {
         None if !index.snapshot.knows_all_pods_on(&node.metadata.name) => {

@@ -200,7 +200,7 @@ fn dials_service(said: &str) -> bool {
 }
 
 fn is_of(pod: &Pod, daemon_set: &DaemonSet) -> bool {
-    pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid)
+    daemon_pods::claim(daemon_set, pod).is_claimed()
 }
 
 /// Returns whether a pod asks the DNS of the cluster (`getPodDNSType`, pkg/kubelet/network/dns/dns.go, release 1.37.2).

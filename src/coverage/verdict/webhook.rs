@@ -9,6 +9,7 @@ use crate::model::startup_taint::{is_startup, removes};
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::daemon_pods::claim;
 
 /// Returns the command that lists the webhooks of a cluster.
 pub(super) fn list() -> Command {
@@ -178,7 +179,7 @@ fn needs_these_pods(refused: Refused<'_>) -> bool {
 /// whose plugin has left its configuration there counts as ready, and no taint tells.
 fn lacks_network(refused: Refused<'_>, namespace: &str) -> bool {
     let Refused { snapshot, daemon_set, .. } = refused;
-    let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| owner.uid == daemon_set.metadata.uid);
+    let is_own = |pod: &Pod| claim(daemon_set, pod).is_claimed();
     let has_network =
         |node: &str| snapshot.pods.iter().any(|pod| pod.spec.node_name == node && is_own(pod) && pod.is_ready());
     let is_behind = |pod: &&Pod| pod.metadata.namespace == namespace && !pod.spec.host_network && !pod.is_terminal();

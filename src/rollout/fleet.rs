@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::situation::Situation;
 use super::situation::judgement::Judgement;
 use super::situation::severity::severity;
-use super::situation::verdict::verdict_of;
+use super::situation::verdict::{is_complete_by_counts, verdict_of};
 use super::status::held;
 use crate::coverage::gaps;
 use crate::coverage::incidents::Incidents;
@@ -15,7 +15,7 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::hold::Hold;
 use crate::model::snapshot::Snapshot;
-use crate::report::coverage::{Affected, Counts};
+use crate::report::coverage::Affected;
 use crate::report::incident::Incident;
 use crate::report::list::{ListReport, ListRow};
 use crate::report::rollout_status::Verdict;
@@ -69,7 +69,8 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
     let (daemon_set, coverage) = (facts.daemon_set, &judged.coverage);
     let template = &daemon_set.spec.template.spec;
     let problems = coverage.problems_by_code();
-    let is_plain = problems.is_empty() && is_rolled_out(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
+    let is_plain =
+        problems.is_empty() && is_complete_by_counts(&facts, &coverage.counts) && Hold::of(daemon_set).is_none();
     let (coverage, (status, severity), hold) = match is_plain {
         true => {
             incidents.add(&facts, coverage, &Options::default(), Some(false));
@@ -102,15 +103,6 @@ fn row(facts: Facts<'_>, incidents: &mut Incidents) -> ListRow {
         not_eligible: Affected::of(&coverage.not_eligible),
         severity,
     }
-}
-
-/// Returns whether every eligible node has exactly one pod, of the current revision and available, and no other node has one.
-fn is_rolled_out(facts: &Facts<'_>, counts: &Counts) -> bool {
-    let Counts { eligible, available, updated, outdated, .. } = *counts;
-    facts.is_known()
-        && counts.all_available() == Some(true)
-        && (updated, outdated) == (eligible, Some(0))
-        && Some(facts.pods().count()) == available
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use super::next_step::NextStep;
 use super::unchanged::last_change;
 use super::{RolloutNode, Situation};
 use crate::coverage::{COLLECTION, Lack, Origin};
+use crate::facts::Facts;
 use crate::model::daemon_set::UpdateStrategy;
 use crate::model::int_or_percent::int;
+use crate::report::coverage::Counts;
 use crate::report::rollout_status::{BlockedBy, Fault, Verdict};
 use crate::scheduling::rolling_update::UpdateStep;
 
@@ -26,14 +28,8 @@ pub(in crate::rollout) fn verdict_of(situation: &Situation<'_>) -> Verdict {
 /// they fail like crashing containers that are restarted.
 pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<Verdict, BlockedBy> {
     let daemon_set = situation.daemon_set;
-    if daemon_set.metadata.is_terminating() {
-        return Ok(Verdict::Deleting);
-    }
-    if !daemon_set.is_observed() || situation.awaits_revision() {
-        return Ok(Verdict::NotObserved);
-    }
-    if !situation.is_known {
-        return Ok(Verdict::Unknown);
+    if let Some(not_judged) = not_judged(situation) {
+        return Ok(not_judged);
     }
     if !situation.nodes.iter().any(RolloutNode::is_missing) {
         // The controller has nothing to do, but its pods do not have the template.
@@ -65,6 +61,27 @@ pub(super) fn verdict(situation: &Situation<'_>, step: &NextStep<'_>) -> Result<
         () if is_finished(situation) => Ok(Verdict::Degraded),
         () => Err(blocked_by(situation, step)),
     }
+}
+
+/// Returns the verdict on a rollout that is not judged by its nodes.
+fn not_judged(facts: &Facts<'_>) -> Option<Verdict> {
+    match () {
+        () if facts.daemon_set.metadata.is_terminating() => Some(Verdict::Deleting),
+        () if !facts.daemon_set.is_observed() || facts.awaits_revision() => Some(Verdict::NotObserved),
+        () if !facts.is_known() => Some(Verdict::Unknown),
+        () => None,
+    }
+}
+
+/// Returns whether a rollout is complete, if the counts alone tell: every eligible node has exactly one pod, of the current revision and
+/// available, and no other node has one. Of most DaemonSets, nothing else needs to be derived.
+pub(in crate::rollout) fn is_complete_by_counts(facts: &Facts<'_>, counts: &Counts) -> bool {
+    let Counts { eligible, available, updated, outdated, .. } = *counts;
+    not_judged(facts).is_none()
+        && counts.all_available() == Some(true)
+        && (updated, outdated) == (eligible, Some(0))
+        && Some(facts.pods().count()) == available
+        && facts.counted_by_generation().is_empty()
 }
 
 /// Returns what keeps the controller from acting: the first cause that applies must be removed before the others.

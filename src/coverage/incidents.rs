@@ -143,7 +143,9 @@ impl Incidents {
     }
 }
 
-/// Returns whether all pods on a node report that they are not ready; for other controllers' pods, the condition is kept only then.
+/// Returns whether all pods on a node report that they are not ready, which several DaemonSets share: it is no evidence against the node
+/// as `was_broken` in `rollout/situation/fault.rs` demands it, of several other pods and for some time. For other
+/// controllers' pods, the condition is kept only then.
 fn nothing_is_ready(facts: &Facts<'_>, node: &str) -> bool {
     let pods = facts.index.bound_to(node).into_iter();
     let mut pods = pods.filter(|pod| !pod.is_terminal() && !pod.metadata.is_terminating()).peekable();

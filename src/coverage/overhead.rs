@@ -171,7 +171,7 @@ pub fn overhead(snapshot: &Snapshot, of: &OfNodes, pod: Option<&PodRequests>) ->
 }
 
 /// Returns what the newest pod of the template requests: a webhook, such as that of a VerticalPodAutoscaler, makes of a new one what it has
-/// made of that.
+/// made of that. What it would make of another template, which a preview is about, is not known ([`admitted`]).
 fn requests_of_newest(index: &Index<'_>, daemon_set: &DaemonSet) -> Option<Amounts> {
     let pods =
         index.pods_of(daemon_set).map(|(_, pod)| pod).filter(|pod| daemon_pods::is_updated(daemon_set, None, pod));

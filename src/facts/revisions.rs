@@ -61,7 +61,8 @@ pub(crate) const MIN_CURRENT: i64 = 3_600;
 /// How many seconds a revision must have been current to avoid a warning.
 pub(crate) const BRIEF: i64 = 600;
 
-/// How many seconds a container may run without being ready.
+/// How many seconds a container may run without being ready until its pod counts against the revision. A screen tells of the pod much
+/// earlier (`STARTUP`), when it may still be starting; that decides which revision is rolled back to no sooner.
 const MOST_UNREADY: i64 = 300;
 
 /// A reason not to roll back to a revision.

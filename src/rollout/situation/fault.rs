@@ -47,7 +47,10 @@ pub(in crate::rollout) struct Faults<'s> {
 }
 
 impl<'s> Faults<'s> {
-    /// Judges all eligible nodes that are not done, and those that count against the budget.
+    /// Judges all nodes that keep the rollout from being complete, those that their state excludes, and those that count against the budget.
+    ///
+    /// They are more than those that hold it up ([`problems`](crate::rollout::status)): an old pod that is available on a node that is no
+    /// longer eligible is missing a replacement, but neither takes of the budget nor has a problem.
     pub(super) fn new(
         situation: &'s Situation<'_>,
         step: &NextStep<'_>,

@@ -218,6 +218,8 @@ fn lacks(situation: &Situation<'_>) -> Option<&'static str> {
     })
 }
 
+/// Returns the current revision, and which one it replaces on the nodes: that of most old pods. A rollout before it that was overtaken may
+/// have left fewer: that one is what `history` and `changes` compare with.
 fn revision(situation: &Situation<'_>, outdated: &[OutdatedNodes]) -> Option<RolledOutRevision> {
     let current = situation.current.known()?;
     let most = outdated.iter().max_by_key(|old| old.nodes.len());

@@ -260,7 +260,7 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
             "spec": {"selector": {"matchLabels": {"app": "cache"}}, "template": {"metadata": {"labels": {"app": "cache"}},
                 "spec": {"containers": [{"name": "cache", "image": "cache:1", "args": args}]}}}});
         world.snapshot.daemon_sets.push(DaemonSet::from_object(cache).unwrap());
-        let pod = json!({"metadata": {"namespace": "kube-system", "ownerReferences": [
+        let pod = json!({"metadata": {"namespace": "kube-system", "labels": {"app": "cache"}, "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cache", "uid": "cache", "controller": true}]},
             "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}});
         let told = first(world.other_pod("cache-x", "n", pod)).fix.advice;

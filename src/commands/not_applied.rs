@@ -125,7 +125,7 @@ pub(super) fn applied_or_not(
         _ => None,
     };
     let not_applied = match application {
-        Application::Applied(object) => return Ok(object),
+        Application::Applied(object) | Application::Overwritten(object) => return Ok(object),
         Application::Refused(StepRefusal::Changed { by, changes }) => {
             let by = if by.is_empty() { "somebody else".to_owned() } else { quoted(&by) };
             let message = format!("{title} was changed by {by} after it was read; this change was not applied");

@@ -48,8 +48,13 @@ pub(super) enum Replaced {
 }
 
 impl<'a> Run<'a> {
-    /// Applies a step to the DaemonSet.
-    pub(super) async fn apply(&mut self, step: &Step, before: &DaemonSet, io: &mut Io<'_>) -> Result<Value, Failure> {
+    /// Applies a step to the DaemonSet, and returns it, with whether others have changed its spec since.
+    pub(super) async fn apply(
+        &mut self,
+        step: &Step,
+        before: &DaemonSet,
+        io: &mut Io<'_>,
+    ) -> Result<(Value, bool), Failure> {
         let interrupt = io.interrupt.clone();
         if interrupt.is_requested() {
             return Err(self.interrupted().into());
@@ -59,7 +64,9 @@ impl<'a> Run<'a> {
         let application = server.apply(step, before, Duration::MAX, interrupt.requested());
         let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
-        applied_or_not(application, &self.report.daemon_set, self.repeat()).or_else(|not_applied| {
+        let is_overwritten = matches!(application, Application::Overwritten(_));
+        let applied = applied_or_not(application, &self.report.daemon_set, self.repeat());
+        applied.map(|object| (object, is_overwritten)).or_else(|not_applied| {
             if !not_applied.changes.is_empty() {
                 self.progress.clear(io)?;
                 not_applied.show_changes(&self.report.daemon_set, self.view, io.err)?;
@@ -160,7 +167,7 @@ impl<'a> Run<'a> {
         let application = self.tell_long_wait(application, io).await;
         self.print_warnings(io)?;
         Ok(match application {
-            Application::Applied(_) => Replaced::Yes,
+            Application::Applied(_) | Application::Overwritten(_) => Replaced::Yes,
             Application::Refused(StepRefusal::Blocked(budget)) => Replaced::Later(Some(format!(
                 "a PodDisruptionBudget does not allow the eviction of pod {} on {node}: {budget}",
                 pod.name
@@ -279,7 +286,16 @@ impl<'a> Run<'a> {
         }
         let before = format!("before the hold, the update strategy was {}", self.report.original_strategy);
         let restored = match self.apply(&step, &live, io).await {
-            Ok(restored) => DaemonSet::from_object(restored).ok(),
+            // All that this run was for is done.
+            Ok((_, true)) => {
+                let name = &self.report.daemon_set;
+                let (title, status) = (name.title(), name.command("status"));
+                let said = "was changed right after its update strategy was restored; to see how far that is";
+                self.progress.clear(io)?;
+                writeln!(io.err, "{}", self.view.show(&format!("warning: {title} {said}: {status}")))?;
+                return Ok(());
+            }
+            Ok((restored, false)) => DaemonSet::from_object(restored).ok(),
             Err(failure) => {
                 // Whoever has changed it right before may have taken it over.
                 let is_refused = matches!(&failure, Failure::Error(error) if error.exit == Exit::Error);

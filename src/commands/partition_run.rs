@@ -233,7 +233,13 @@ impl<'a> Run<'a> {
     /// Writes what the plan begins with.
     pub(super) async fn write_plan(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
         if let Some(step) = self.plan.step.clone() {
-            let object = self.apply(&step, self.before, io).await?;
+            let (object, is_overwritten) = self.apply(&step, self.before, io).await?;
+            if is_overwritten
+                && let Some(loss) = DaemonSet::from_object(object.clone()).ok().and_then(|now| loss(&now, &self.stage))
+            {
+                self.report.outcome.stage = PartitionStage::Begun;
+                return Err(self.lost(loss));
+            }
             if let Some(stored) = template(&object) {
                 let is_same = self.before.flavor() == Flavor::Advanced || self.stage.template.same_meaning(&stored);
                 if !is_same && is_of_others(&self.before.object, &object) {

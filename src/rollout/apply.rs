@@ -120,6 +120,8 @@ pub(crate) enum Failed<E> {
 pub(crate) enum Application<E> {
     /// The server has applied it; contains the resulting object, or null if it was deleted.
     Applied(Value),
+    /// The same, and others have changed its spec since, so that this is not what the server has made of the step.
+    Overwritten(Value),
     /// Nothing was changed.
     Refused(StepRefusal<E>),
     /// The object was deleted and recreated under the same name; the new one was not changed.
@@ -448,6 +450,7 @@ async fn after_lost_answer<S: Server>(
             Err(_) => is_unchanged = false,
             Ok(None) => return Application::Refused(StepRefusal::Deleted),
             Ok(Some(now)) if now.metadata.is_older_than(&patch.resource_version) => is_unchanged = false,
+            Ok(Some(now)) if is_overwritten(patch, before, &now) => return Application::Overwritten(now.object),
             Ok(Some(now)) => match compare(before, patch, &now) {
                 Reread::Nothing if now.metadata.resource_version == patch.resource_version => is_unchanged = true,
                 // It may have been applied and reverted.
@@ -468,6 +471,20 @@ async fn after_lost_answer<S: Server>(
         true => Application::NotSeen(error),
         false => Application::Unknown(error),
     }
+}
+
+/// Returns whether an object has what only this program writes, the annotations of a hold as a patch leaves them, although its spec was
+/// written once more than by the patch: whatever differs otherwise is of others, not of admission.
+fn is_overwritten(patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
+    let own_writes = i64::from(patch.paths().any(|path| path.starts_with("/spec/")));
+    let Ok(planned) = patch.applied_to(&before.object) else { return false };
+    let value = |object: &Value, key: &str| object.pointer(ANNOTATIONS_OF_OBJECT)?.get(key).cloned();
+    let mut written =
+        ANNOTATIONS.into_iter().filter(|key| value(&planned, key) != value(&before.object, key)).peekable();
+    now.metadata.uid == before.metadata.uid
+        && now.metadata.generation > before.metadata.generation + own_writes
+        && written.peek().is_some()
+        && written.all(|key| value(&planned, key) == value(&now.object, key))
 }
 
 /// The result of reading an object again.

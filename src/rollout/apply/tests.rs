@@ -687,8 +687,42 @@ fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_on
         assert_eq!(lost, Application::Unknown("lost"));
         assert!(matches!(conflict, Application::Refused(StepRefusal::Changed { .. })), "{conflict:?}");
     }
-    // Somebody has changed it after this run.
-    assert_eq!(found("mirror/agent:3", "run 1", 2).0, Application::Unknown("lost"));
+    // Somebody has changed it after this run: its spec was written twice.
+    for image in ["mirror/agent:3", "agent:2"] {
+        let (application, _, object) = found(image, "run 1", 2);
+        assert_eq!(application, Application::Overwritten(object));
+    }
+}
+
+/// Nothing else removes all annotations of a hold, and restores its strategy.
+#[test]
+fn a_hold_whose_end_was_not_answered_has_ended_whatever_others_have_changed_since() {
+    let now = "2026-11-21T06:00:00Z".parse().unwrap();
+    let held = Plan::partition(&before(), now, "0".parse().unwrap(), "run 1", &StageFlags::default(), None);
+    let mut held = held.applied_to(&before().object).unwrap();
+    held["metadata"]["resourceVersion"] = "7".into();
+    let held = DaemonSet::from_object(held).unwrap();
+    let plan = Plan::resume(&held);
+    let found = |generation: i64, change: &dyn Fn(&mut Value)| {
+        let mut found = plan.applied_to(&held.object).unwrap();
+        merge(&mut found["metadata"], json!({"resourceVersion": "9", "generation": generation}));
+        change(&mut found);
+        let script = Script::new(Err(Failed::OutcomeUnknown("lost")), vec![Ok(Some(found.clone()))]);
+        (carried_out(&script, &plan, &held, false).0, found)
+    };
+    let edit = |found: &mut Value| found["spec"]["template"] = object("agent:9", |_| {})["spec"]["template"].clone();
+    let pace = |found: &mut Value| found["spec"]["updateStrategy"]["rollingUpdate"] = json!({"maxUnavailable": 3});
+    for change in [&edit as &dyn Fn(&mut Value), &pace] {
+        let (application, found) = found(2, change);
+        assert_eq!(application, Application::Overwritten(found));
+    }
+    let (application, once) = found(1, &edit);
+    assert_eq!(application, Application::Applied(once), "admission may have changed the template along with it");
+    let pause = |found: &mut Value| {
+        edit(found);
+        found["metadata"]["annotations"] = json!({"kubectl-ds/held-since": "2026-11-21T06:00:09Z"});
+    };
+    assert!(!matches!(found(2, &pause).0, Application::Overwritten(_)));
 }
 
 /// A record of the pace in an annotation does not change the pace.

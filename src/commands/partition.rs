@@ -50,7 +50,7 @@ use crate::rollout::partition::instruction::loss;
 use crate::rollout::partition::job::job;
 use crate::rollout::partition::plan::{PlannedStage, StageRequest, plan};
 use crate::rollout::partition::ready_times::ReadyTimes;
-use crate::rollout::partition::staging::{Staging, Unfinished, begins, begun_as, unfinished_rollback};
+use crate::rollout::partition::staging::{Staging, Unfinished, begins, begun_as, is_paused, unfinished_rollback};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::partition::unseen::is_older;
 use crate::rollout::partition::way_out::{Continued, way_out};
@@ -616,7 +616,8 @@ fn not_begun(failure: Failure) -> Failure {
     }
 }
 
-/// Fails if a rollout would begin for a DaemonSet that has another generation than the one that was given.
+/// Fails if a rollout would begin for a DaemonSet that has another generation than the one that was given, or if somebody has paused it since
+/// it had begun.
 fn check_generation(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
@@ -624,10 +625,15 @@ fn check_generation(
     request: &StageRequest,
 ) -> Result<(), CommandError> {
     let present = daemon_set.metadata.generation;
+    let name = name_of(daemon_set);
+    if is_paused(daemon_set, request) {
+        let message = format!("{} was paused since the rollout had begun; it is not continued", name.title());
+        let error = CommandError::new(message).exit(Exit::No).unchanged();
+        return Err(error.hint(Fix::new("to see how far it is, and how to continue", name.command("status"))));
+    }
     if present == generation || !begins(&Situation::new(&Index::new(snapshot), daemon_set), request) {
         return Ok(());
     }
-    let name = name_of(daemon_set);
     let message = format!(
         "{} has changed (generation {present}, expected {generation}); the rollout was not begun",
         name.title()

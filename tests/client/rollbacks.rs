@@ -616,6 +616,41 @@ fn a_rollout_for_one_generation_does_not_replace_another_one_that_is_held() {
     }
 }
 
+/// A Job repeats its command, whatever somebody has done since its client died.
+#[test]
+fn a_rollout_for_one_generation_does_not_go_on_over_a_pause_or_another_template() {
+    let of = |image: &str, meddle: &dyn Fn(&Cluster, &Server)| {
+        let cluster = counting();
+        let server = admitting(&cluster, Of::All, |_, _| {});
+        let again = |keep: &str| {
+            let image = format!("--image={image}=agent:2");
+            run(&server, &["partition", "agent", keep, &image, "--progress-deadline=3s", "--if-generation=1"])
+        };
+        assert_eq!(again("1").code, Some(0));
+        meddle(&cluster, &server);
+        let before = sent(&server);
+        let ended = again("0");
+        assert_eq!((ended.code, sent(&server)), (Some(3), before), "{} {}", ended.out, ended.err);
+        ended.err
+    };
+    let pause = |_: &Cluster, server: &Server| assert_eq!(run(server, &["pause", "agent"]).code, Some(0));
+    assert!(of("agent", &pause).contains("was paused since the rollout had begun"));
+    let change = |cluster: &Cluster, path: &str, value: Value| {
+        cluster.edit(|object| {
+            *object["spec"]["template"]["spec"].pointer_mut(path).unwrap() = value;
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = "3".into();
+            object["metadata"]["generation"] = 9.into();
+        });
+    };
+    let scale = |cluster: &Cluster, _: &Server| {
+        cluster.edit(|object| object["spec"]["template"]["spec"]["nodeSelector"] = json!({}));
+        change(cluster, "/nodeSelector", json!({"no": "node"}));
+    };
+    assert!(of("agent", &scale).contains("has changed (generation 9, expected 1)"));
+    let rename = |cluster: &Cluster, _: &Server| change(cluster, "/containers/0/name", json!("other"));
+    assert!(of("agent", &rename).contains("has changed (generation 9, expected 1)"));
+}
+
 /// A stage of which nothing was updated has shown nothing.
 #[test]
 fn a_stage_whose_only_node_is_skipped_meanwhile_does_not_pass() {

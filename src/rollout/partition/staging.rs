@@ -7,7 +7,8 @@ use super::plan::{Amount, StageRefusal, StageRequest, keep};
 use super::template::{NewTemplate, template};
 use super::{is_skipped, kept};
 use crate::facts::revisions::{Revision, Revisions};
-use crate::model::hold::Hold;
+use crate::model::daemon_set::DaemonSet;
+use crate::model::hold::{Hold, RUN_ANNOTATION};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod::Pod;
 use crate::model::stages::{StageSize, Stages, Stratum};
@@ -153,19 +154,30 @@ pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplat
 /// nodes already. Somebody else may have begun another one.
 pub(crate) fn begins(situation: &Situation<'_>, request: &StageRequest) -> bool {
     let daemon_set = situation.daemon_set;
-    let hold = Hold::in_force(daemon_set).filter(|hold| !hold.is_of_another_template(daemon_set));
-    let flags = hold.and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
+    let hold = Hold::in_force(daemon_set);
+    let is_changed = hold.as_ref().is_some_and(|hold| hold.is_of_another_template(daemon_set));
+    let flags = hold.filter(|_| !is_changed).and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
     let begun_as = flags.as_ref().map(|flags| &flags.begun_as);
     if begun_as.is_some_and(|begun_as| begun_as.is_some() && *begun_as == request.begun_as) {
         return false;
     }
     match template(&situation.revisions, &request.template) {
-        Ok(Some(_)) => true,
+        Ok(Some(_)) | Err(_) => true,
+        // Somebody has changed what a stage has begun.
+        Ok(None) if is_changed => true,
         // An older release has begun it, or somebody without a generation.
         _ if begun_as.is_some_and(Option::is_none) => false,
         // What is there may be what was taken back to.
         _ => situation.eligible().any(|node| node.old.is_some()),
     }
+}
+
+/// Returns whether somebody has paused the rollout that the same command has begun.
+pub(crate) fn is_paused(daemon_set: &DaemonSet, request: &StageRequest) -> bool {
+    let flags = Hold::in_force(daemon_set).and_then(|hold| hold.flags);
+    let begun_as = flags.and_then(|flags| flags.begun_as);
+    // `pause` removes that of the run only.
+    begun_as.is_some() && begun_as == request.begun_as && !daemon_set.annotations.contains_key(RUN_ANNOTATION)
 }
 
 /// Returns what names a rollout that begins only at a generation: a hold that has it was begun for the same one.

@@ -25,7 +25,7 @@ use crate::facts::revisions::Revisions;
 use crate::facts::short_lists::short_lists;
 use crate::io::Io;
 use crate::model::daemon_set::{DaemonSet, Flavor};
-use crate::model::hold::{RUN_ANNOTATION, STOPPED};
+use crate::model::hold::{Hold, RUN_ANNOTATION, STOPPED};
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
@@ -112,7 +112,11 @@ impl<'a> Run<'a> {
             );
             self.tell(io, "PartitionBegun", "Normal", &message).await;
         }
-        let mut ended = self.update(&mut watch, io, out).await?;
+        let trouble = self.earlier_trouble(&watch, io, out).await?;
+        let mut ended = match trouble.is_empty() {
+            true => self.update(&mut watch, io, out).await?,
+            false => Ended::Stopped(trouble),
+        };
         if let (Ended::Done { updated, .. }, Some(fleet)) = (&ended, self.fleet) {
             let trouble = self.new_trouble(fleet, updated, io, out).await?;
             if !trouble.is_empty() {
@@ -145,6 +149,23 @@ impl<'a> Run<'a> {
             }
             Ended::Lost(loss) => Err(self.lost_after_look(loss, &mut watch, io).await),
         }
+    }
+
+    /// Returns the trouble of other DaemonSets on nodes that an earlier run has updated, before this one updates more: that run may have died
+    /// before there was any.
+    async fn earlier_trouble(
+        &mut self,
+        watch: &Watch<'a>,
+        io: &mut Io<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Vec<GateFailure>, Failure> {
+        let is_first = self.request.staging.as_ref().is_some_and(|staging| staging.passed == 0);
+        let goes_on = Hold::in_force(self.before).is_some_and(|hold| hold.rollout_began().is_some());
+        let Some(fleet) = self.fleet.filter(|_| is_first && goes_on && !self.stage.nodes.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let updated = next_instruction(watch.last_snapshot(), &self.stage).counts.updated;
+        self.new_trouble(fleet, &updated, io, out).await
     }
 
     /// Says how far the stage is.

@@ -73,7 +73,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
         let index = Index::new(after);
-        let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_created_since(&index, began));
+        let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let all = compared(&Snapshot::empty(before.now));
         add(&all, "may be newer than the rollout", &|namespace, name, node| {
             !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
@@ -97,12 +97,16 @@ fn ready_or_older<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &
     index.snapshot.daemon_sets.iter().flat_map(on_nodes).collect()
 }
 
-/// Returns the namespaces and names of DaemonSets whose pods have been refused since before a time, or that somebody has created since.
-fn refused_before_or_created_since<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &'a str)> {
+/// Returns the namespaces and names of DaemonSets whose pods have been refused since before a time, or that somebody has created or
+/// rolled out since.
+fn refused_before_or_changed_since<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &'a str)> {
     let is_unrelated = |daemon_set: &DaemonSet| {
         let created = daemon_set.metadata.creation_timestamp.get();
+        let facts = Facts::new(index, daemon_set);
+        let rolled_out = || facts.revisions.rollout_began_at(facts.revisions.current()?.object);
         created.is_some_and(|created| created >= time)
-            || Facts::new(index, daemon_set).refused_since().is_some_and(|since| since < time)
+            || rolled_out().is_some_and(|rolled_out| rolled_out >= time)
+            || facts.refused_since().is_some_and(|since| since < time)
     };
     let found = index.snapshot.daemon_sets.iter().filter(|daemon_set| is_unrelated(daemon_set));
     found.map(|daemon_set| (&*daemon_set.metadata.namespace, &*daemon_set.metadata.name)).collect()
@@ -112,7 +116,7 @@ fn refused_before_or_created_since<'a>(index: &Index<'a>, time: Timestamp) -> Ha
 mod tests {
     use serde_json::json;
 
-    use super::refused_before_or_created_since;
+    use super::refused_before_or_changed_since;
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
 
@@ -123,8 +127,16 @@ mod tests {
             let world = world().daemon_set(json!({"metadata": {"creationTimestamp": at(created)}}));
             let snapshot =
                 world.node("a", json!({})).event("DaemonSet", "agent", "FailedCreate", refusal, refused).finish();
-            refused_before_or_created_since(&Index::new(&snapshot), at("11:45:00").parse().unwrap()).len()
+            refused_before_or_changed_since(&Index::new(&snapshot), at("11:45:00").parse().unwrap()).len()
         };
         assert_eq!([of("11:40:00", "09:00:00"), of("11:50:00", "09:00:00"), of("11:50:00", "11:45:00")], [1, 0, 1]);
+        // Nor is what somebody has rolled out since.
+        let rolled_out = |time: &str| {
+            let mut snapshot = world().node("a", json!({})).finish();
+            let revision = snapshot.controller_revisions.last_mut().unwrap();
+            revision.metadata.creation_timestamp = serde_json::from_value(json!(at(time))).unwrap();
+            refused_before_or_changed_since(&Index::new(&snapshot), at("11:45:00").parse().unwrap()).len()
+        };
+        assert_eq!([rolled_out("11:40:00"), rolled_out("11:50:00")], [0, 1]);
     }
 }

@@ -1,5 +1,7 @@
 //! A rollout in several stages: clients that die, others that interfere between stages, and other DaemonSets that break.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -328,6 +330,31 @@ fn a_client_that_continues_another_one_does_not_excuse_what_was_broken_meanwhile
         }
         assert_eq!((deletions(&server), cluster.is_suspended()), (if code == 3 { 1 } else { 2 }, code == 3));
     });
+}
+
+/// It may have died before there was any.
+#[test]
+fn a_client_that_continues_a_stage_looks_for_trouble_before_it_updates_more() {
+    let cluster = Cluster::new();
+    let arguments = ["--image=agent=agent:2"];
+    let server = Server::start(with_cni(cluster.clone(), ""));
+    let mut first = rollout(&server, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_patch = |asked: &Asked| asked.method == "PATCH" && !asked.target.contains("dryRun");
+    while server.asked().iter().filter(|asked| is_patch(asked)).count() < 2 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(deletions(&server), 1, "it waits for the client before it");
+    // It breaks with the first deletion, which is of no pod that there is.
+    let server = Server::start(with_cni_since(cluster.clone(), "n1", Some(|| jiff::Timestamp::now().to_string())));
+    let mut connection = TcpStream::connect(server.address).unwrap();
+    write!(connection, "DELETE /api/v1/namespaces/team/pods/none HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}")
+        .unwrap();
+    connection.read_exact(&mut [0; 12]).unwrap();
+    let ended = end(rollout(&server, &arguments), None);
+    assert_eq!((ended.code, deletions(&server)), (Some(3), 1), "{} {}", ended.out, ended.err);
+    assert!(ended.out.contains("DaemonSet team/cni has a problem there"), "{}", ended.out);
 }
 
 /// A Job repeats what ends with 6.

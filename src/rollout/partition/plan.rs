@@ -268,7 +268,9 @@ pub(crate) fn plan(
     let incomplete = incomplete_for_update_strategy(snapshot, &daemon_set.metadata.namespace, !request.evict);
     let template = template(&before.revisions, &request.template)?;
     let hold = Hold::of(daemon_set);
-    if hold.as_ref().is_some_and(|hold| !hold.is_in_force && hold.partition.is_some()) && template.is_none() {
+    let is_ended = |hold: &Hold| !hold.is_in_force && hold.partition.is_some();
+    let has_old = || before.nodes.iter().any(|node| node.old.is_some());
+    if hold.as_ref().is_some_and(is_ended) && template.is_none() && has_old() {
         return Err(StageRefusal::StrategyPutBack);
     }
     let hold = hold.filter(|hold| hold.is_in_force);
@@ -1161,6 +1163,19 @@ mod tests {
         let updated = || world().node("n0", json!({})).pod("agent-0", "n0", json!({}));
         assert_eq!(planned(updated(), &request(0)).unwrap().plan.step, None);
         assert!(planned(updated(), &request_of_image(0)).unwrap().plan.step.is_some());
+    }
+
+    /// The controller has finished what a stage had begun, and annotations are left.
+    #[test]
+    fn a_strategy_that_was_restored_counts_only_while_pods_are_old() {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+            "kubectl-ds/held-since": at("11:50:00"), "kubectl-ds/partition": "1", "kubectl-ds/run": "run 0"});
+        let of = |world: World| {
+            let world = world.daemon_set(json!({"metadata": {"annotations": annotations}}));
+            planned(world, &request(0)).map(|planned| planned.plan.step)
+        };
+        assert_eq!(of(rolling(&json!({}))), Err(StageRefusal::StrategyPutBack));
+        assert_eq!(of(world().node("n0", json!({})).pod("agent-0", "n0", json!({}))), Ok(None));
     }
 
     #[test]

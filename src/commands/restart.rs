@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
-use super::gate_args::GateArgs;
+use super::gate_args::{GateArgs, OnFailure};
 use super::refusal::{held_otherwise, worse};
 use crate::error::CommandError;
 use crate::facts::revisions::name_of;
@@ -15,7 +15,7 @@ use crate::report::plan::Warning;
 use crate::rollout::partition::plan::{Amount, StageRequest};
 use crate::rollout::partition::template::NewTemplate;
 use crate::rollout::proposal::Planned;
-use crate::rollout::restart::{restart, restart_time};
+use crate::rollout::restart::{left_restart, restart, restart_time};
 use crate::rollout::situation::Situation;
 
 /// Restart all pods, following the update strategy
@@ -72,6 +72,10 @@ impl Verb for RestartArgs {
             None => NewTemplate::Restart(restart_time(before)),
             // It was started before, and has not finished.
             Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,
+            // Its client may have died on the way back, which the same command goes on with.
+            Some(_) if self.gates.on_failure == Some(OnFailure::Undo) && left_restart(before).is_some() => {
+                left_restart(before).map_or(NewTemplate::Live, NewTemplate::Restart)
+            }
             Some(_) => return Err(held_otherwise(&name_of(before.daemon_set))),
         };
         let request = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), template, run);

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
+use crate::model::hold::Hold;
 use crate::plan::Plan;
 use crate::report::plan::Warning;
 
@@ -31,14 +32,23 @@ pub(crate) fn restart_time(before: &Situation<'_>) -> Timestamp {
     }
 }
 
+/// Returns the time of the restart that a rollback under a hold leaves, if it leaves one.
+pub(crate) fn left_restart(before: &Situation<'_>) -> Option<Timestamp> {
+    let left = Hold::in_force(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
+    let left = before.revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
+    let at = left.restarted_at().filter(|at| before.daemon_set.template().restarted_at() != Some(at))?;
+    at.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
     use serde_json::json;
 
-    use super::restart;
+    use super::{left_restart, restart};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
+    use crate::model::hold::StageFlags;
     use crate::rollout::situation::Situation;
 
     #[test]
@@ -75,5 +85,31 @@ mod tests {
         let index = Index::new(&snapshot);
         let planned = restart(&Situation::new(&index, &snapshot.daemon_sets[0]), true).unwrap();
         assert_eq!(planned.report.effect.unwrap().outdated, Some(2));
+    }
+
+    /// The same command goes on with the way back that its client has died on.
+    #[test]
+    fn the_restart_that_a_rollback_leaves_is_known() {
+        let left = |is_undo: bool| {
+            let flags = StageFlags {
+                is_undo,
+                replaced_revision: Some("hash2".to_owned()),
+                progress_deadline_seconds: 600,
+                ..StageFlags::default()
+            };
+            let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/held-since": at("11:50:00"), "kubectl-ds/partition": "0",
+                "kubectl-ds/gates": flags.to_annotation()});
+            let world = world().daemon_set(json!({"metadata": {"annotations": annotations},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}}));
+            let mut world = world.revision_of_image("hash2", 9, "agent:1");
+            let restarted = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": at("11:40:00")}});
+            let revision = world.snapshot.controller_revisions.last_mut().unwrap();
+            revision.object["data"]["spec"]["template"]["metadata"] = restarted;
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            left_restart(&Situation::new(&index, &snapshot.daemon_sets[0]))
+        };
+        assert_eq!((left(true), left(false)), (at("11:40:00").parse().ok(), None));
     }
 }

@@ -38,11 +38,11 @@ use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::model::stages::Stratum;
 use crate::model::template::Template;
 use crate::render;
-use crate::report::count;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{GateFailure, PartitionReport, PartitionStage, StageState};
 use crate::report::plan::Warning;
+use crate::report::{count, count_and};
 use crate::rollout::change_warnings::controller_down_warning;
 use crate::rollout::new_pods::{not_asked, trial_of, trial_of_current};
 use crate::rollout::partition::Stage;
@@ -571,6 +571,13 @@ impl Order<'_> {
         let number = match worked.or_else(|| revisions.proven()).map(|(revision, _)| revision) {
             Some(target) if is_left(target) => Err(format!("revision {} was rolled back before", target.number())),
             Some(target) => Ok(target.number()),
+            None if revisions.other_available > 0 => {
+                let nodes = count_and(revisions.other_available, "node", ["has", "have"]);
+                Err(format!("{nodes} available pods of a revision that no longer exists"))
+            }
+            None if revisions.others().next().is_none() => {
+                Err("no other revision is left: revisionHistoryLimit says how many are kept without pods".to_owned())
+            }
             None => Err("no other revision is available on any node".to_owned()),
         };
         let number = number.map_err(|why| {

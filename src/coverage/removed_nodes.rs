@@ -63,19 +63,26 @@ fn removed_by(facts: &Facts<'_>, revision: &Revision<'_>, before: &Revision<'_>)
         return None;
     }
     let name = name_of(facts.daemon_set);
-    let is_usable = !matches!(facts.revisions.doubt(before), Some(Doubt::RolledBack | Doubt::Failing(_)));
+    // The one before may be that of a stage which has stopped: the way back is to what that was to replace.
+    let gives_back = |target: &Revision<'_>| {
+        let pod = target.template.as_ref().ok().and_then(pod_of);
+        pod.is_some_and(|pod| (0..eligible_before.len()).all(|number| !is_removed(&pod, number)))
+    };
+    let target = facts.revisions.replaced_by_stage().filter(|target| target.number() != before.number());
+    let target = target.map_or(Some(before), |target| Some(target).filter(|target| gives_back(target)));
+    let is_usable =
+        |target: &&Revision<'_>| !matches!(facts.revisions.doubt(target), Some(Doubt::RolledBack | Doubt::Failing(_)));
+    let target = target.filter(is_usable).filter(|_| revision.is_current);
     let advice = "to give these nodes their pods back, revert what the revision changed";
     let diff = || name.diff(before.number(), revision.number());
-    let fix = match facts.daemon_set.reverted_by() {
-        Some(writer) => {
+    let fix = match (facts.daemon_set.reverted_by(), target) {
+        (Some(writer), _) => {
             let advice = "to give these nodes their pods back, revert the change in the source of";
             Fix::new(format!("{advice} {writer}, which overwrites this DaemonSet; to see the change"), diff())
         }
-        None if revision.is_current && is_usable => {
-            Fix::new("to give these nodes their pods back, roll back", name.undo(before.number()))
-        }
+        (None, Some(target)) => Fix::new("to give these nodes their pods back, roll back", name.undo(target.number())),
         // A rollback would also revert what later revisions have changed, or roll out a revision that does not work.
-        None => Fix::new(advice, diff()),
+        (None, None) => Fix::new(advice, diff()),
     };
     Some(RemovedNodes {
         revision: revision.number(),
@@ -109,6 +116,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::coverage::test_support::{World, world};
+    use crate::model::hold::StageFlags;
     use crate::report::coverage::RemovedNodes;
 
     /// Revisions with these pod specs, the last of which is that of the DaemonSet, each rolled out at a time; 15 nodes
@@ -120,7 +128,10 @@ mod tests {
 
     /// The same with revisions that were created at a time, and got their number at another one.
     fn removed_of(revisions: &[(&str, &str, Value)]) -> Option<RemovedNodes> {
-        let mut world = world();
+        removed_from(world(), revisions)
+    }
+
+    fn removed_from(mut world: World, revisions: &[(&str, &str, Value)]) -> Option<RemovedNodes> {
         world.snapshot.controller_revisions.clear();
         for (number, (created, numbered, spec)) in (1_i64..).zip(revisions) {
             world = world.template(spec.clone()).revision_of_image(&format!("r{number}"), number, "agent:2");
@@ -174,6 +185,29 @@ mod tests {
         assert_eq!(removed_of(&back), None);
         // Nothing was rolled back.
         assert!(removed_of(&[(EARLY, EARLY, all()), (NOW, NOW, pool("gpu"))]).is_some());
+    }
+
+    /// The one before it was that of a canary, which may have failed.
+    #[test]
+    fn the_way_back_from_what_a_stage_has_become_is_to_what_it_was_to_replace() {
+        let command = |replaced: &str| {
+            let flags = StageFlags {
+                replaced_revision: Some(replaced.to_owned()),
+                progress_deadline_seconds: 600,
+                ..StageFlags::default()
+            };
+            let held = json!({"metadata": {"annotations": {"kubectl-ds/held-since": NOW, "kubectl-ds/partition": "16",
+                "kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/gates": flags.to_annotation()}},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            let mut canary = json!({"nodeSelector": null});
+            canary["terminationGracePeriodSeconds"] = json!(5);
+            let revisions = [(EARLY, json!({"nodeSelector": null})), (NOW, canary), (NOW, pool("none"))];
+            let revisions = revisions.map(|(time, spec)| (time, time, spec));
+            removed_from(world().daemon_set(held), &revisions).unwrap().fix.command.unwrap().to_string()
+        };
+        assert_eq!(command("r1"), "kubectl ds undo --to-revision 1 -n default agent");
+        assert_eq!(command("r2"), "kubectl ds undo --to-revision 2 -n default agent");
     }
 
     #[test]

@@ -298,7 +298,8 @@ impl<'a> Revisions<'a> {
 
     /// Returns the revision to roll back to: the one whose pods are available on the most nodes, and on more than they
     /// fail on; if there is none, the newest other one without a [doubt](Self::doubt), or else the newest one. A
-    /// revision that was rolled back from is never returned, although its pods may still be available on some nodes.
+    /// revision that was rolled back from is never returned, although its pods may still be available on some nodes, nor is any if
+    /// another one, which no longer exists, is available on more nodes: going further back than that would be a guess.
     pub fn target(&self) -> Option<(&Revision<'a>, &Template)> {
         let doubted = || self.others().map(|(revision, template)| (self.doubt(revision), (revision, template)));
         let kept = || doubted().filter(|(doubt, _)| *doubt != Some(Doubt::RolledBack));
@@ -309,6 +310,14 @@ impl<'a> Revisions<'a> {
             .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_) | Doubt::ReplacedAfter(..BRIEF)))))
             .or_else(|| without(|doubt| matches!(doubt, Some(Doubt::Failing(_)))))
             .or_else(|| without(|_| false))
+            .filter(|(target, _)| target.available >= self.other_available)
+    }
+
+    /// Returns the revision whose template the last stage was to replace, if that is known and the stage is no rollback.
+    pub(crate) fn replaced_by_stage(&self) -> Option<&Revision<'a>> {
+        let flags = Hold::in_force(self.daemon_set)?.flags.filter(|flags| !flags.is_undo)?;
+        let hash = flags.replaced_revision?;
+        self.all.iter().find(|revision| revision.object.hash() == hash && !revision.is_current)
     }
 
     /// Returns the revision with which the current one is compared to tell what it asks more for: the [target](Self::target), or, after a

@@ -47,9 +47,7 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
             (target, target.readable().map_err(unknown)?, why)
         }
         // The controller keeps the revisions of pods (`cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2).
-        None if revisions.target().is_some_and(|(target, _)| revisions.other_available > target.available) => {
-            return Err(NoTarget::Unread);
-        }
+        None if revisions.target().is_none() && revisions.other_available > 0 => return Err(NoTarget::Unread),
         None if !before.knows(Kind::ControllerRevisions) && !revisions.all.is_empty() => return Err(NoTarget::Unread),
         None => {
             let left = || revisions.all.iter().find(|one| revisions.was_rolled_back(one));
@@ -110,10 +108,8 @@ fn replaced_by_stage<'s, 'a>(
     before: &'s Situation<'a>,
     target: &Revision<'_>,
 ) -> Option<(&'s Revision<'a>, &'s Template)> {
-    let flags = Hold::in_force(before.daemon_set)?.flags.filter(|flags| !flags.is_undo)?;
-    let hash = flags.replaced_revision?;
     let revisions = &before.revisions;
-    let replaced = revisions.all.iter().find(|revision| revision.object.hash() == hash && !revision.is_current)?;
+    let replaced = revisions.replaced_by_stage()?;
     let template = replaced.template.as_ref().ok().filter(|template| !template.same_meaning(&revisions.live))?;
     (replaced.available > 0 && replaced.available >= target.available).then_some((replaced, template))
 }
@@ -310,6 +306,30 @@ mod tests {
         assert_eq!(told(crashes()), (Ok(Some(2)), Some(command.to_owned())));
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         assert_eq!(told(starting), (Err(NoTarget::OnlyLeft(2)), None));
+    }
+
+    /// Somebody has deleted the ControllerRevision that most pods have: the one before it may be much older.
+    #[test]
+    fn neither_undo_nor_a_suggestion_goes_further_back_than_pods_that_work() {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let of = |image: &str| json!({"metadata": {"labels": {"controller-revision-hash": image.replace(':', "-")}}});
+        let told = |is_deleted: bool| {
+            let all = [(1, "agent:1", 0), (2, "agent:2", 10), (3, "agent:3", 20)];
+            let left = all.into_iter().filter(|(number, ..)| !(is_deleted && *number == 2));
+            let mut world = history(&left.collect::<Vec<_>>(), "agent:3");
+            for node in ["a", "b"] {
+                world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, of("agent:2"));
+            }
+            let world = world.node("c", json!({})).unready_pod("agent-c", "c", crashes.clone(), of("agent:3"));
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
+            let command = rollback(&situation).ok().map(|fix| fix.command.unwrap().to_string());
+            (undo(&situation, None).map(|planned| planned.report.to_revision), command)
+        };
+        let command = "kubectl ds undo --to-revision 2 -n default agent";
+        assert_eq!(told(false), (Ok(Some(2)), Some(command.to_owned())));
+        assert_eq!(told(true), (Err(NoTarget::Unread), None));
     }
 
     /// The failing revision is the older object, rolled out again and left again.

@@ -651,7 +651,8 @@ impl<'v, 'a> StageView<'v, 'a> {
     }
 
     fn late(&self, node: &RolloutNode<'_>) -> GateFailure {
-        let message = self.message(node).unwrap_or_else(|| "no pod is available".to_owned());
+        let terminating = || Some(format!("pod {} is still terminating", node.terminating.first()?.metadata.name));
+        let message = self.message(node).or_else(terminating).unwrap_or_else(|| "no pod is available".to_owned());
         on_node(node, self.late_after(&message))
     }
 

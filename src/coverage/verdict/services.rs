@@ -106,13 +106,13 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
 /// Returns the IP address of the DNS server that a line says does not answer: `lookup name on 10.96.0.10:53: …`.
 fn asked(said: &str) -> Option<&str> {
     let (server, _) = said.split_once("lookup ")?.1.split_once(" on ")?.1.split_once(":53: ")?;
-    server.parse::<std::net::IpAddr>().is_ok().then_some(server)
+    server.parse::<core::net::IpAddr>().is_ok().then_some(server)
 }
 
 /// Returns the IP address at port 443 that a line says does not answer.
 fn dialed(said: &str) -> Option<&str> {
     let (address, _) = said.split_once("dial tcp ")?.1.split_once(":443: ")?;
-    address.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok().then_some(address)
+    address.trim_matches(['[', ']']).parse::<core::net::IpAddr>().is_ok().then_some(address)
 }
 
 /// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it.

@@ -131,7 +131,7 @@ pub(crate) fn pod(name: &str, owner: &str, node: &str) -> Pod {
         name: name.to_owned(),
         namespace: "team".to_owned(),
         uid: format!("uid-of-{name}"),
-        labels: [("app".to_owned(), name_of_owner)].into(),
+        labels: BTreeMap::from([("app".to_owned(), name_of_owner)]).into(),
         owner_references: vec![owner].into(),
         ..ObjectMeta::default()
     };

@@ -95,6 +95,8 @@ pub struct CoverageScope {
     pub secrets: bool,
     /// Whether not to read what prevents pods from being evicted from nodes whose drain is stuck.
     pub without_held_pods: bool,
+    /// Whether not to read which ConfigMaps were changed before pods failed: nothing is blamed.
+    pub without_blame: bool,
 }
 
 /// Which flavors of DaemonSets to read.

@@ -159,7 +159,8 @@ struct Asked<'s> {
 impl Asked<'_> {
     /// Returns what is read. A DaemonSet that was named may exist on one side only.
     fn query() -> Query {
-        let scope = CoverageScope { admission: true, without_held_pods: true, ..CoverageScope::default() };
+        let scope =
+            CoverageScope { admission: true, without_held_pods: true, without_blame: true, ..CoverageScope::default() };
         Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() }
     }
 

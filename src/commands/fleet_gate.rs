@@ -77,7 +77,7 @@ impl Patience {
 }
 
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
-    let scope = CoverageScope { without_held_pods: true, ..CoverageScope::default() };
+    let scope = CoverageScope { without_held_pods: true, without_blame: true, ..CoverageScope::default() };
     let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
     let mut snapshot = read_twice_if_short(live, &query).await?;
     read_what_it_needs(live, &query, &mut snapshot).await;

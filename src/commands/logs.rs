@@ -154,7 +154,12 @@ impl RunCommand for LogsArgs {
             }
             None => {
                 let node_selector = selection.selector.clone();
-                let scope = CoverageScope { node_selector, without_held_pods: true, ..CoverageScope::default() };
+                let scope = CoverageScope {
+                    node_selector,
+                    without_held_pods: true,
+                    without_blame: true,
+                    ..CoverageScope::default()
+                };
                 let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
                 (session.read(query, io).await?, None)
             }

@@ -103,6 +103,7 @@ impl RunCommand for OverheadArgs {
             node: alone.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
+            without_blame: true,
             ..CoverageScope::default()
         };
         let query = Query { wanted: Wanted::Coverage(scope), ..Query::default() };

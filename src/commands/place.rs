@@ -97,7 +97,7 @@ impl Place {
                 return Ok((snapshot, node));
             }
         };
-        let scope = CoverageScope { node: Some(node.clone()), ..CoverageScope::default() };
+        let scope = CoverageScope { node: Some(node.clone()), without_blame: true, ..CoverageScope::default() };
         let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
         Ok((session.read_with_pods(query, io, |_| BTreeSet::from([node.clone()])).await?, node))
     }

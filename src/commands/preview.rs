@@ -151,6 +151,7 @@ impl RunCommand for PreviewArgs {
             node: node.clone(),
             node_selector: node_selector.selector.clone(),
             admission: true,
+            without_blame: true,
             ..CoverageScope::default()
         };
         let name = names.first().cloned().unwrap_or_default();

@@ -353,7 +353,7 @@ pub(super) async fn read_what_it_needs(live: &Live, query: &Query, snapshot: &mu
     if query.wanted == Wanted::Change {
         live.read_quotas(snapshot).await;
     }
-    if judges_nodes && !matches!(&query.wanted, Wanted::Coverage(scope) if scope.config) {
+    if judges_nodes && !matches!(&query.wanted, Wanted::Coverage(scope) if scope.config || scope.without_blame) {
         // One that was changed may be to blame, and not the revision.
         let failing = owners_of_failing_pods(snapshot);
         live.read_config_maps(snapshot, &failing).await;

@@ -118,6 +118,8 @@ pub(super) struct ForeignPods {
     device_classes: Vec<DeviceClass>,
     config_maps: Vec<ConfigObject>,
     read_on_demand: BTreeSet<Kind>,
+    /// What of the ConfigMaps could not be read.
+    gaps: Vec<Gap>,
 }
 
 impl ForeignPods {
@@ -137,17 +139,21 @@ impl ForeignPods {
         let uids: BTreeSet<&str> = snapshot.daemon_sets_of_any_flavor().map(|one| one.metadata.uid.as_str()).collect();
         let is_own = |pod: &Pod| pod.metadata.controller().is_some_and(|owner| uids.contains(owner.uid.as_str()));
         found.pods.retain(|pod| !is_own(pod));
-        let Snapshot { pods, pods_complete: complete, device_classes, config_maps, read_on_demand, .. } = found;
-        Ok(ForeignPods { read_at, pods, complete, device_classes, config_maps, read_on_demand })
+        let Snapshot { pods, pods_complete: complete, device_classes, config_maps, read_on_demand, mut gaps, .. } =
+            found;
+        gaps.retain(|gap| gap.kind == Kind::ConfigMaps);
+        Ok(ForeignPods { read_at, pods, complete, device_classes, config_maps, read_on_demand, gaps })
     }
 
     /// Returns the snapshot with these pods; `None` if there are none.
     pub(super) fn add_to(&self, snapshot: &Snapshot) -> Option<Snapshot> {
-        if self.pods.is_empty() && self.read_on_demand.is_empty() && self.config_maps.is_empty() {
+        let is_empty = self.pods.is_empty() && self.read_on_demand.is_empty() && self.config_maps.is_empty();
+        if is_empty && self.gaps.is_empty() {
             return None;
         }
         let mut all = snapshot.clone();
         all.config_maps.clone_from(&self.config_maps);
+        all.gaps.extend_from_slice(&self.gaps);
         all.device_classes.clone_from(&self.device_classes);
         all.read_on_demand.extend(&self.read_on_demand);
         let known: BTreeSet<&str> = snapshot.pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();

@@ -109,12 +109,14 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
     let codes: BTreeSet<ReasonCode> = observations.iter().filter_map(|observation| observation.failing).collect();
     let tables: Vec<FeatureTable<'_>> = FEATURES.map(|feature| FeatureTable::new(feature, observations, now)).into();
     let each = codes.iter().copied().map(Some).filter(|_| codes.len() > 1);
+    // Its images are made for one of its builds.
+    let is_of_windows = observations.iter().any(|it| it.failing.is_some() && it.node.is_windows());
     let mut hypotheses = 0;
     let mut families: Vec<Vec<CommonCause>> = Vec::new();
     for code in std::iter::once(None).chain(each) {
         let is_pull = |code: &ReasonCode| *code == ReasonCode::ImagePullFailed;
         let are_pulls = code.map_or_else(|| codes.iter().all(is_pull), |code| is_pull(&code));
-        let matters = |table: &&FeatureTable<'_>| !(are_pulls && RUN_BY.contains(&table.feature));
+        let matters = |table: &&FeatureTable<'_>| is_of_windows || !(are_pulls && RUN_BY.contains(&table.feature));
         let family: Vec<(u64, CommonCause)> =
             tables.iter().filter(matters).flat_map(|table| table.hypotheses(code)).collect();
         let different: HashSet<(u64, &Split)> = family.iter().map(|(nodes, cause)| (*nodes, &cause.nodes)).collect();
@@ -278,7 +280,7 @@ pub(crate) fn has(FeatureValue { feature, value }: &FeatureValue, node: &Node) -
 }
 
 /// Returns the values that all nodes and some node of `like` have, but no node of `unlike`, of features on which what fails depends: an image
-/// is not pulled by a kernel. The first one is the most likely cause; another architecture explains everything by itself.
+/// is not pulled by a kernel, unless one of Windows is made for it. The first one is the most likely cause; another architecture explains everything by itself.
 pub(crate) fn kinds_of(
     codes: &BTreeSet<ReasonCode>,
     nodes: &[&Node],
@@ -286,12 +288,16 @@ pub(crate) fn kinds_of(
     unlike: &[&Node],
 ) -> Vec<FeatureValue> {
     let is_pull = !codes.is_empty() && codes.iter().all(|code| *code == ReasonCode::ImagePullFailed);
+    let is_pull = is_pull && !nodes.iter().any(|node| node.is_windows());
     let mut kinds = shared(if is_pull { &PULL[..] } else { &KINDS }, nodes, like, unlike);
     match kinds.first() {
         Some(first) if first.feature == Feature::Architecture => kinds.truncate(1),
         Some(_) if !is_pull => kinds.extend(shared(&RUNNERS, nodes, like, unlike)),
         _ => {}
     }
+    // What other nodes have of the first is what they have of the others.
+    let of_first: Option<Vec<bool>> = kinds.first().map(|first| like.iter().map(|node| has(first, node)).collect());
+    kinds.retain(|kind| of_first.iter().flatten().zip(like).all(|(of_first, node)| has(kind, node) == *of_first));
     kinds
 }
 

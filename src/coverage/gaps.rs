@@ -81,7 +81,7 @@ fn incomplete_in(snapshot: &Snapshot, namespace: &str, left_open: &[(Kind, &str)
 /// `needs_priority` tells whether they do not fit, so that it depends on their priority.
 pub fn incomplete_for_new_pods(snapshot: &Snapshot, spec: &PodSpec, needs_priority: bool) -> Vec<Incomplete> {
     let matters = |gap: &&Gap| match gap.kind {
-        Kind::Events | Kind::ControllerRevisions => false,
+        Kind::Events | Kind::ControllerRevisions | Kind::ConfigMaps => false,
         Kind::RuntimeClasses => spec.runtime_class_name.is_some(),
         Kind::PriorityClasses => needs_priority || !spec.priority_class_name.is_empty(),
         _ => true,

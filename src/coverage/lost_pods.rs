@@ -65,6 +65,7 @@ fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPo
         let is_lost = |node: &NodePods<'_>| node.decision.is_some() && node.pods.is_empty() && !is_removed(node.node);
         deleted.retain(|(_, node)| node.is_some_and(is_lost));
     }
+    let nodes: BTreeSet<&str> = deleted.iter().filter_map(|(_, node)| Some(node.as_ref()?.node)).collect();
     let deleted: Vec<&Event> = deleted.into_iter().map(|(event, _)| event).collect();
     // Pods created earlier do not replace deleted ones, unless they are those of a surge.
     let first = began.filter(|began| *began < first && facts.revisions.all.len() > 1).unwrap_or(first);
@@ -74,8 +75,10 @@ fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPo
     let is_since = |pod: &&Pod| pod.metadata.creation_timestamp.get().is_some_and(|at| at >= first);
     let eligible = facts.node_pods.iter().filter(|node| node.should_run());
     let replaced = eligible.flat_map(|node| node.pods.iter().copied()).filter(is_since).count();
-    let replaced = if is_known { 0 } else { number(&created).max(replaced) };
-    let nodes = number(&deleted).saturating_sub(replaced).min(without_pod(false));
+    let nodes = match is_known {
+        true => nodes.len(),
+        false => number(&deleted).saturating_sub(number(&created).max(replaced)).min(without_pod(false)),
+    };
     let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
     let fix = Fix::new("to see what has changed", changes);
@@ -262,9 +265,12 @@ mod tests {
     #[test]
     fn nodes_that_have_lost_their_pods_are_not_forgotten_once_a_rollout_follows() {
         let lost = |began: &str, node: &str, event: &str| {
-            let tainted = json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}});
-            let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({})).node("b", tainted);
-            for (pod, node, time) in [("agent-y", node, event), ("agent-x", "a", "11:59:30")] {
+            let tainted = || json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}});
+            let mut world = world().node("a", json!({})).pod("agent-a", "a", json!({})).node("b", tainted());
+            // One node has lost two pods, and another one has never been eligible.
+            world = world.node("never", tainted());
+            for (pod, node, time) in [("agent-w", node, event), ("agent-y", node, event), ("agent-x", "a", "11:59:30")]
+            {
                 let scheduled = format!("Successfully assigned default/{pod} to {node}");
                 world = world
                     .event("DaemonSet", "agent", "SuccessfulDelete", &format!("Deleted pod: {pod}"), time)

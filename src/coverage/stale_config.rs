@@ -168,7 +168,8 @@ fn restart(
     if let Some(ConfigName { kind, name }) = missing {
         return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
     }
-    if let Some(Pod { metadata, .. }) = waiting.filter(|_| failing.is_none()) {
+    let is_recreated_alike = |pod: &&Pod| failing.is_none() && facts.is_updated(pod) == Some(true);
+    if let Some(Pod { metadata, .. }) = waiting.filter(is_recreated_alike) {
         let delete = Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name);
         return Fix::new(
             "if the change corrects what has failed, replace the pod that waits to be started again",

@@ -117,6 +117,11 @@ impl Node {
         self.condition("Ready").is_some_and(|condition| condition.status == "True")
     }
 
+    /// Returns whether its label says that it runs Windows.
+    pub fn is_windows(&self) -> bool {
+        self.metadata.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows")
+    }
+
     /// Returns the `Ready` condition of a node that is known not to be ready.
     pub fn not_ready(&self) -> Option<&NodeCondition> {
         self.condition("Ready").filter(|ready| ready.status != "True")

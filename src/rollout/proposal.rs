@@ -215,7 +215,7 @@ fn not_by_revision(before: &Situation<'_>, to: &Revision<'_>) -> Option<Warning>
     if let Some(nodes) = failing_by_admission(before) {
         let nodes = count(nodes, "node");
         let message = format!(
-            "what fails on {nodes} is what admission makes of the pods, not what their template says: another revision is not likely to fix it"
+            "what fails on {nodes} is what admission adds to the pods or changes in them, not what their template says: another revision is not likely to fix it"
         );
         return Some(Warning::new(WarningCode::NotByRevision, message));
     }

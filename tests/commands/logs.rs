@@ -110,7 +110,6 @@ fn a_log_that_a_dump_lacks_is_told() {
     assert!(ended.err.contains("has no log of container main of pod team/agent-b"), "{}", ended.err);
 }
 
-/// Snapshots have no logs, but what the kubelet has kept of them.
 /// Its image cannot be pulled: there is no log to take another dump for.
 #[test]
 fn a_container_that_was_never_started_has_no_log_to_look_for() {
@@ -125,6 +124,7 @@ fn a_container_that_was_never_started_has_no_log_to_look_for() {
     }
 }
 
+/// Snapshots have no logs, but what the kubelet has kept of them.
 #[test]
 fn the_advice_under_a_crash_shows_the_termination_messages_that_a_dump_has_instead_of_logs() {
     let pods = ["n1", "n2"].map(|node| {

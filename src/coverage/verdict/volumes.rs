@@ -246,8 +246,7 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
     }
     // A template for Windows means a path of Windows.
     let is_for_windows = pod.spec.node_selector.get("kubernetes.io/os").is_some_and(|os| os == "windows");
-    let is_on_windows =
-        node.is_some_and(|node| node.metadata.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows"));
+    let is_on_windows = node.is_some_and(Node::is_windows);
     if is_on_windows && !is_for_windows && checked_path(said).is_some_and(|path| path.starts_with('/')) {
         let finding = finding(other_platform(subject, pod)).with_origin(FixIn::Placement.origin(part()));
         return finding.with_command(edit(subject.daemon_set));

@@ -703,7 +703,7 @@ fn another_revision_is_not_said_to_fix_what_admission_makes_of_pods() {
         let snapshot = world.finish();
         let index = Index::new(&snapshot);
         let back = undo(&Situation::new(&index, &snapshot.daemon_sets[0]), Some(1)).unwrap().report;
-        let is_warned = back.warnings.iter().any(|it| it.message.contains("what admission makes of the pods"));
+        let is_warned = back.warnings.iter().any(|it| it.message.contains("what admission adds to the pods"));
         assert_eq!(is_warned, is_told, "{made}: {:?}", back.warnings);
     }
 }

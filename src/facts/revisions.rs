@@ -369,15 +369,21 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled
-    /// back to: a stage says so, or it fails while the other one works, or was rolled back from to it before.
+    /// back to: a stage says so, or it fails while the other one works, or fails anywhere and was rolled back from to it before.
     fn goes_forward(&self, next: &Revision<'_>, replaced: &Revision<'_>) -> bool {
         let is_of_stage = || {
             let flags = Hold::in_force(self.daemon_set).and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
             flags.is_some_and(|flags| flags.replaced_revision.as_deref() == Some(replaced.object.hash()))
         };
-        let was_left = || created(replaced) < created(next) && self.existed_before(next, replaced);
-        let fails = next.failing > 0 && !next.is_proven() && (replaced.is_proven() || was_left());
+        let is_worse = || !next.is_proven() && replaced.is_proven();
+        let fails = next.failing > 0 && (is_worse() || self.both_came_back(replaced, next));
         next.is_current && (fails || is_of_stage())
+    }
+
+    /// Returns whether a revision was left for a younger one, from which it had been rolled back to before: whether the younger one was
+    /// rolled out again or rolled back to, nothing tells.
+    pub(crate) fn both_came_back(&self, left: &Revision<'_>, next: &Revision<'_>) -> bool {
+        created(left) < created(next) && self.existed_before(next, left)
     }
 
     /// Returns the revision whose pods are available on the most nodes, and on more than they fail on, other than the

@@ -126,7 +126,10 @@ pub(crate) fn undo_safely(before: &Situation<'_>, to_revision: Option<i64>) -> R
 /// Returns whether a held DaemonSet has a template that was rolled back to, so that nodes may still have to follow.
 pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
-    let is_left = |revision: &Revision<'_>| revision.pods.total > 0 && revisions.was_rolled_back(revision);
+    // What was rolled out a second time need not be a rollback.
+    let came_back = |left: &Revision<'_>| revisions.current().is_some_and(|next| revisions.both_came_back(left, next));
+    let is_left =
+        |left: &Revision<'_>| left.pods.total > 0 && revisions.was_rolled_back(left) && !came_back(left);
     let is_undo =
         |hold: Hold| hold.lacks_template(before.current_hash()) || hold.flags.is_some_and(|flags| flags.is_undo);
     Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)

@@ -124,7 +124,7 @@ pub struct RevisionRow {
     pub summary: Vec<String>,
     /// The revision that was rolled back to this one, which existed before it; absent if this one was rolled out first.
     pub rolled_back_from: Option<i64>,
-    /// An older revision with an equivalent template.
+    /// An older revision, or the one that it replaced, with an equivalent template.
     pub same_as: Option<i64>,
     /// Why its template cannot be read, a fragment; absent if it can.
     pub problem: Option<String>,

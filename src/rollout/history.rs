@@ -68,10 +68,16 @@ fn row(
     let before = replaced.get(&object.revision).copied();
     let changes = before.zip(template).map(|(before, template)| difference(before, template)).unwrap_or_default();
     let same_as = template.and_then(|template| {
-        let same = |older: &&Revision<'_>| older.template.as_ref().is_ok_and(|older| older.same_meaning(template));
-        older.iter().find(same).map(Revision::number)
+        let same = |other: &&Revision<'_>| other.template.as_ref().is_ok_and(|other| other.same_meaning(template));
+        // The one that it replaced may have been rolled out again since.
+        let is_unchanged = before.is_some_and(|before| before.same_meaning(template));
+        let others = revisions.all.iter().filter(|other| is_unchanged && other.number() != revision.number());
+        older.iter().chain(others).find(same).map(Revision::number)
     });
-    let is_left = |left: &&Revision<'_>| revisions.was_left_for(left, revision);
+    // If both came back, neither was rolled back from for good.
+    let is_left = |left: &&Revision<'_>| {
+        revisions.was_left_for(left, revision) && !revisions.both_came_back(left, revision)
+    };
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),
@@ -266,7 +272,7 @@ mod tests {
         assert_eq!(told, [(Some(3), image(3, 2)), (None, image(2, 3)), (None, String::new())]);
     }
 
-    /// Both revisions were rolled back to, and then a third one was rolled out.
+    /// Both revisions were rolled out again, and then a third one was rolled out.
     #[test]
     fn what_came_back_twice_is_told_with_what_it_replaced() {
         let mut world = with_revisions(&[(3, "agent:1"), (4, "agent:2"), (5, "agent:3")]);
@@ -280,7 +286,7 @@ mod tests {
         let rows = told(world).revisions;
         let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
         let image = |from, to| format!("image agent {from} → {to}");
-        assert_eq!(told, [(None, image(2, 3)), (Some(3), image(1, 2)), (None, image(2, 1))]);
+        assert_eq!(told, [(None, image(2, 3)), (None, image(1, 2)), (None, image(2, 1))]);
     }
 
     #[test]

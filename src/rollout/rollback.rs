@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use super::situation::fault::{gets_evicted, had_room_before_evictions, may_evict_itself, takes_nodes_down};
 use super::situation::simulation::{Advance, advances};
-use super::situation::suspect::{failed_before, failing, only_later_nodes_fail, only_new_nodes_fail, suspect};
+use super::situation::suspect::{
+    failed_before, failing, may_have_failed_before, only_later_nodes_fail, only_new_nodes_fail, suspect,
+};
 use super::situation::{NoRollback, RolloutNode, Situation};
 use crate::coverage::needs::in_dump;
 use crate::coverage::{Diagnosis, Origin};
@@ -177,6 +179,9 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         false if is_evicted => "to roll back, because pods of this revision were evicted",
         false if only_later_nodes_fail(situation) => {
             "to roll back, unless the nodes are at fault: all that fail joined after the rollout"
+        }
+        false if suspect.is_none() && may_have_failed_before(situation) => {
+            "to roll back, unless pods of the older revision were crashing for the same reason"
         }
         // As many prove that it works as that it does not.
         false if suspect.is_none() && situation.working().next().is_some() => {

@@ -120,6 +120,9 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     if matches!(what, SuspectKind::Nodes | SuspectKind::Surroundings) && of_current.iter().all(is_to_start_again) {
         return None;
     }
+    if what == SuspectKind::Revision && may_have_failed_before(situation) {
+        return None;
+    }
     let mut kinds = match what {
         SuspectKind::Revision if working > failing => kind,
         SuspectKind::Nodes | SuspectKind::Configuration if apart.is_empty() => kind_of_later(situation, &of_current),
@@ -257,12 +260,22 @@ const SEVERAL: usize = 2;
 /// this must have been seen last.
 const FAILED_BEFORE: i64 = 300;
 
-/// The same for one that was crashing on the node where the current one does: it has crashed twice, and did so to the end.
+/// At most how many seconds before it was replaced a former pod was seen crashing that may have done so to the end.
 const CRASHED_TO_THE_END: i64 = 60;
 
 /// Returns whether, according to events, as many former pods failed like the current ones until the revision to roll back to was replaced,
 /// which may have been meant to fix that. Those of a revision between them may have failed because of what is new in both.
 pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
+    former_failed(situation, false)
+}
+
+/// Returns whether as many former pods may have failed like the current ones, because they were crashing on the same nodes when they were
+/// replaced. Each crash has its own cause: a rollout that was to mend one may bring another.
+pub(in crate::rollout) fn may_have_failed_before(situation: &Situation<'_>) -> bool {
+    former_failed(situation, true)
+}
+
+fn former_failed(situation: &Situation<'_>, may_be_another_cause: bool) -> bool {
     let failing: Vec<_> = failing_nodes(situation).filter(|node| node.excess.is_none()).collect();
     let codes: BTreeSet<ReasonCode> = failing.iter().filter_map(|node| node.code()).collect();
     let Some(replaced) = situation.replaced_at().filter(|_| !codes.is_empty()) else { return false };
@@ -286,8 +299,9 @@ pub(in crate::rollout) fn failed_before(situation: &Situation<'_>) -> bool {
         let is_there = event.reason == "BackOff" && failing.iter().any(|node| node.name == event.source.host);
         let (lasted, ended) = (seconds_between(first, last.min(replaced)), seconds_between(last, replaced));
         let is_long = lasted >= FAILED_BEFORE && ended < FAILED_BEFORE;
+        let to_the_end = may_be_another_cause && is_there && ended < CRASHED_TO_THE_END;
         // The kubelet may still report it while the pod is being replaced.
-        Some(first <= replaced && (is_long || is_there && ended < CRASHED_TO_THE_END))
+        Some(first <= replaced && (is_long || to_the_end))
     };
     let former = situation.index.snapshot.events.iter().filter_map(|event| {
         let about = &event.involved_object;

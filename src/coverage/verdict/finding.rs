@@ -114,6 +114,8 @@ pub struct Diagnosis {
     pub origin: Origin,
     /// Whether it passes by itself.
     pub passing: Passing,
+    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been.
+    pub waits_for_leaving: bool,
 }
 
 impl Diagnosis {
@@ -143,6 +145,8 @@ pub struct Finding {
     pub origin: Origin,
     /// Whether it passes by itself.
     pub passing: Passing,
+    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been.
+    pub waits_for_leaving: bool,
     /// What is wrong.
     pub message: Sentence,
     /// What to do.
@@ -167,6 +171,7 @@ impl Finding {
             code,
             origin,
             passing,
+            waits_for_leaving: false,
             message,
             advice,
             command: None,
@@ -247,7 +252,8 @@ impl Finding {
 
     /// Returns what is judged of it.
     pub fn diagnosis(&self) -> Diagnosis {
-        Diagnosis { code: self.code, origin: self.origin.clone(), passing: self.passing }
+        let Finding { code, passing, waits_for_leaving, .. } = *self;
+        Diagnosis { code, origin: self.origin.clone(), passing, waits_for_leaving }
     }
 
     /// Returns what to do.

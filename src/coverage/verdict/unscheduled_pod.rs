@@ -99,9 +99,18 @@ pub fn recomputed(subject: &Subject, node: &Node, pod: &Pod) -> Vec<Finding> {
     };
     let told = |finding: Finding| match &simulation {
         Some(simulation) => {
-            let is_passing = simulation.leaving().is_some_and(|pods| pods.iter().all(ends)) && is_of_room(finding.code);
-            let passing = if is_passing { Passing::Always } else { finding.passing };
-            simulation.told_of_pending(finding, is_expected).with_passing(passing)
+            let leaving = simulation.leaving().filter(|_| is_of_room(finding.code));
+            let told = simulation.told_of_pending(finding, is_expected);
+            let told = Finding { waits_for_leaving: leaving.is_some(), ..told };
+            match leaving.map(|pods| pods.iter().find(|pod| !ends(pod))) {
+                Some(None) => told.with_passing(Passing::Always),
+                Some(Some(stuck)) => {
+                    let why = Sentence::from("see why pod ").value(stuck.metadata.full_name());
+                    told.with_advice(why.words(" is not gone: check its finalizers, and the kubelet of its node"))
+                        .with_command(describe_pod(stuck))
+                }
+                None => told,
+            }
         }
         None => finding,
     };

@@ -560,8 +560,9 @@ impl<'v, 'a> StageView<'v, 'a> {
             return Some(failure(Gate::Restarts, format!("restarted {times}{message}")));
         }
         let is_young = node.since.is_some_and(|since| self.situation.now().duration_since(since) < GRACE);
-        // A pod that takes its time to end is not the fault of the new one.
-        let is_ending = node.code() == Some(ReasonCode::StuckTerminating);
+        // A pod that takes its time to end is not the fault of the new one, be it the old one or another that has to leave.
+        let is_ending = node.code() == Some(ReasonCode::StuckTerminating)
+            || node.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.waits_for_leaving);
         // The controller may not have noticed yet that the old pod is gone; the progress deadline limits that.
         let is_awaited = node.updated.is_none() && node.code() == Some(ReasonCode::Unexplained);
         if node.updated_is_available || is_ending || is_awaited || self.may_start(node) || is_young {

@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub lacks_logs: bool,
     /// How far the clock of `now` is ahead of this machine's; either may be wrong.
     pub clock_difference: SignedDuration,
-    /// Since when a watch reads again what it could not read for a while, if so.
+    /// Since when a watch reads leases again that it could not read for a while, if so.
     pub reachable_since: Option<Timestamp>,
     /// The only namespace whose DaemonSets a dump contains: it says so, or it has no objects of other namespaces.
     pub only_namespace: Option<String>,

@@ -386,8 +386,8 @@ impl<'a> Watch<'a> {
             }
         }
         self.has_changed |= followed.failure != failure;
-        // Events say nothing about what was renewed meanwhile.
-        if kind != Kind::Events && (followed.failure.is_some() || failure.is_some()) {
+        // What else cannot be read says nothing about what was renewed meanwhile.
+        if kind == Kind::Leases && (followed.failure.is_some() || failure.is_some()) {
             snapshot.reachable_since = Some(self.live.now());
         }
         if followed.is_listed && matches!(kind, Kind::Nodes | Kind::DaemonSets | Kind::AdvancedDaemonSets) {

@@ -128,8 +128,7 @@ pub(crate) fn is_rolled_back(before: &Situation<'_>) -> bool {
     let revisions = &before.revisions;
     // What was rolled out a second time need not be a rollback.
     let came_back = |left: &Revision<'_>| revisions.current().is_some_and(|next| revisions.both_came_back(left, next));
-    let is_left =
-        |left: &Revision<'_>| left.pods.total > 0 && revisions.was_rolled_back(left) && !came_back(left);
+    let is_left = |left: &Revision<'_>| left.pods.total > 0 && revisions.was_rolled_back(left) && !came_back(left);
     let is_undo =
         |hold: Hold| hold.lacks_template(before.current_hash()) || hold.flags.is_some_and(|flags| flags.is_undo);
     Hold::of(before.daemon_set).is_some_and(is_undo) || revisions.all.iter().any(is_left)
@@ -357,7 +356,14 @@ mod tests {
     #[test]
     fn of_two_revisions_that_both_came_back_the_last_one_is_kept_unless_it_fails() {
         let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-        for (status, expected) in [(None, Err(NoTarget::OnlyLeft(3))), (Some(crashes), Ok(Some(3)))] {
+        let fails = || Some(crashes.clone());
+        for (on_nodes, is_held, expected) in [
+            (vec![None], false, Err(NoTarget::OnlyLeft(3))),
+            (vec![None], true, Err(NoTarget::OnlyLeft(3))),
+            (vec![fails()], false, Ok(Some(3))),
+            // It may be made for some of the nodes alone.
+            (vec![None, None, fails()], false, Ok(Some(3))),
+        ] {
             let mut world = history(&[(4, "agent:2", 10), (3, "agent:1", 0)], "agent:2");
             for (revision, minute) in world.snapshot.controller_revisions.iter_mut().zip([30, 20]) {
                 let time = format!("2026-03-01T11:{minute:02}:00Z");
@@ -365,16 +371,27 @@ mod tests {
                     "fieldsV1": {"f:revision": {}}}]);
                 revision.object["metadata"]["managedFields"] = fields;
             }
-            let of = json!({"metadata": {"labels": {"controller-revision-hash": "agent-2"}}});
-            let world = world.node("a", json!({}));
-            let world = match status {
-                None => world.pod("agent-a", "a", of),
-                Some(status) => world.unready_pod("agent-a", "a", status, of),
-            };
+            let of = |hash: &str| json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+            world = world.node("old", json!({})).pod("agent-old", "old", of("agent-1"));
+            for (number, status) in on_nodes.into_iter().enumerate() {
+                let (node, pod) = (format!("n{number}"), format!("agent-{number}"));
+                world = world.node(&node, json!({}));
+                world = match status {
+                    None => world.pod(&pod, &node, of("agent-2")),
+                    Some(status) => world.unready_pod(&pod, &node, status, of("agent-2")),
+                };
+            }
+            if is_held {
+                world = world.daemon_set(json!({"metadata": {"annotations": {"kubectl-ds/held-since": at("11:25:00"),
+                    "kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"}},
+                    "spec": {"updateStrategy": {"type": "OnDelete"}}}));
+            }
             let snapshot = world.finish();
             let index = Index::new(&snapshot);
             let situation = Situation::new(&index, &snapshot.daemon_sets[0]);
             assert_eq!(undo(&situation, None).map(|planned| planned.report.to_revision), expected);
+            // Nothing tells whether the nodes are to follow.
+            assert_eq!(unfinished_rollback(&situation), None);
         }
     }
 

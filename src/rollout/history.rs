@@ -75,9 +75,8 @@ fn row(
         older.iter().chain(others).find(same).map(Revision::number)
     });
     // If both came back, neither was rolled back from for good.
-    let is_left = |left: &&Revision<'_>| {
-        revisions.was_left_for(left, revision) && !revisions.both_came_back(left, revision)
-    };
+    let is_left =
+        |left: &&Revision<'_>| revisions.was_left_for(left, revision) && !revisions.both_came_back(left, revision);
     RevisionRow {
         revision: object.revision,
         name: object.metadata.name.clone(),
@@ -287,6 +286,21 @@ mod tests {
         let told: Vec<_> = rows.iter().map(|row| (row.rolled_back_from, row.summary.join(", "))).collect();
         let image = |from, to| format!("image agent {from} → {to}");
         assert_eq!(told, [(None, image(2, 3)), (None, image(1, 2)), (None, image(2, 1))]);
+    }
+
+    /// As after an upgrade of the control plane, and a return to the template as it was.
+    #[test]
+    fn a_revision_that_replaced_an_equivalent_one_is_told_as_such_whichever_has_the_higher_number_now() {
+        let mut world = with_revisions(&[(1, "agent:1"), (3, "agent:2"), (4, "agent:2")]);
+        let times = [(0, 0), (20, 20), (10, 30)];
+        for (revision, (created, numbered)) in world.snapshot.controller_revisions.iter_mut().zip(times) {
+            let at = |minute: i64| json!(format!("2026-03-01T11:{minute:02}:00Z"));
+            revision.metadata.creation_timestamp = serde_json::from_value(at(created)).unwrap();
+            revision.object["metadata"]["managedFields"] =
+                json!([{"time": at(numbered), "fieldsV1": {"f:revision": {}}}]);
+        }
+        let same: Vec<_> = told(world).revisions.iter().map(|row| (row.revision, row.same_as)).collect();
+        assert_eq!(same, [(4, Some(3)), (3, Some(4)), (1, None)]);
     }
 
     #[test]

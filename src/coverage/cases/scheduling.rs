@@ -334,6 +334,14 @@ pub(super) fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "equal_pod_that_is_stuck_terminating_is_looked_at",
+            pending("Insufficient cpu", of_priority(0, "2"))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00")}, "spec": asking("3")["spec"]})),
+            (Pending, R::InsufficientResource),
+            &["; the pod fits once default/other-a, which is terminating, has left"],
+            "kubectl describe pod -n default other-a",
+        ),
+        case(
             "lesser_pod_that_terminates_is_not_preempted",
             plain()
                 .pending_pod("agent-x", "n", &only_says("Insufficient cpu"), of_priority(100, "2"))

@@ -688,6 +688,46 @@ fn an_old_pod_that_takes_its_time_to_end_is_waited_for_until_the_deadline() {
     assert_eq!(found, (1, Gate::ProgressDeadline, Some(ReasonCode::StuckTerminating)));
 }
 
+/// It may belong to another workload, whose volumes take long to unmount.
+#[test]
+fn a_pod_that_has_to_leave_for_the_new_one_is_waited_for_until_the_deadline() {
+    let (mut model, client, at) = begun(4);
+    model.nodes[at].pods = vec![model.pod(NEW, None)];
+    let (node, name) = (model.nodes[at].name.clone(), model.nodes[at].pods[0].name.clone());
+    let asking = |cpu: &str| json!([{"name": "agent", "image": "agent", "resources": {"requests": {"cpu": cpu}}}]);
+    let ends = model.now;
+    let step = |model: &Model, leaves: bool| {
+        let mut snapshot = model.snapshot();
+        let pod = snapshot.pods.iter_mut().find(|pod| pod.metadata.name == name).unwrap();
+        let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
+        let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}});
+        pod.spec =
+            serde_json::from_value(json!({"containers": asking("2"), "affinity": {"nodeAffinity": affinity}})).unwrap();
+        pod.status = serde_json::from_value(json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes are available: 1 \
+             Insufficient cpu, 3 node(s) didn't satisfy plugin(s) [NodeAffinity]."}]})).unwrap();
+        let mut other = json!({"metadata": {"name": "db-0", "namespace": "default", "uid": "db-0"},
+            "spec": {"nodeName": node, "containers": asking("3")}, "status": {"phase": "Running"}});
+        if leaves {
+            other["metadata"]["deletionTimestamp"] = json!(timestamp(ends).to_string());
+        }
+        snapshot.pods.push(serde_json::from_value(other).unwrap());
+        next_instruction(&snapshot, &client.stage).step
+    };
+    let deadline = client.stage.gates.progress_deadline.as_secs();
+    for seconds in [20, 70, deadline - 90 - 1] {
+        model.now += seconds;
+        assert_eq!(step(&model, true), Instruction::Wait(Waiting::Pods(vec![node.clone()])), "{seconds}");
+    }
+    let gates = |model: &Model, leaves: bool| {
+        let Instruction::Stop(failures) = step(model, leaves) else { panic!("not stopped") };
+        failures.iter().map(|failure| failure.gate).collect::<Vec<_>>()
+    };
+    assert_eq!(gates(&model, false), [Gate::Starts]);
+    model.now += 1;
+    assert_eq!(gates(&model, true), [Gate::ProgressDeadline]);
+}
+
 /// A server may confirm a deletion that it does not carry out.
 #[test]
 fn a_deletion_that_was_not_carried_out_is_taken_back() {

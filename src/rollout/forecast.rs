@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::replacement_warnings::Replacement;
+use super::rollback::revision_fails;
 use super::room::fits_alone;
 use super::set;
 use super::situation::simulation::{SimulatedNode, advance, make_available};
@@ -49,7 +50,8 @@ pub(crate) fn standstill(before: &Situation<'_>, replacement: &Replacement<'_>) 
     let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(&stays);
     let found = end(before, replacement, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
-    let is_in_vain = before.eligible().any(stays) || replacement.is_same_template && before.fails_everywhere();
+    let fails = || before.fails_everywhere() || revision_fails(before);
+    let is_in_vain = before.eligible().any(stays) || replacement.is_same_template && fails();
     let max_unavailable = found.max_unavailable.filter(|_| !is_in_vain);
     Some(Standstill { max_unavailable, ..found })
 }

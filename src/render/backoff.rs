@@ -66,6 +66,7 @@ fn obstacle(backoff: &Backoff) -> String {
         Some(Obstacle::NodeNotReady) => "the node is not ready",
         Some(Obstacle::NodeUnknown) => "nodes could not be read",
         Some(Obstacle::CreationRefused) => "the API server refuses new pods",
+        Some(Obstacle::ObjectsMissing) => "an object that new pods need does not exist",
         Some(Obstacle::ControlPlaneDown) => "it would not be replaced as long as the control plane is down",
     };
     format!(" (do not delete: {why})")

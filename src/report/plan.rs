@@ -222,6 +222,8 @@ pub enum Obstacle {
     NodeUnknown,
     /// The API server refuses new pods.
     CreationRefused,
+    /// An object that new pods need does not exist, so that they would not start.
+    ObjectsMissing,
     /// The controller manager or the scheduler does not act, so that no new pod would come or run.
     ControlPlaneDown,
 }

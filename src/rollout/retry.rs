@@ -8,6 +8,7 @@ use super::change_warnings::{self, waits_for_scheduler};
 use super::new_pods::not_asked;
 use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::failing_revision;
+use super::rollback::may_not_exist;
 use super::situation::Situation;
 use super::situation::suspect::suspect;
 use crate::coverage::{creation_refusal, is_image_pull_failure, refusal_reason};
@@ -44,7 +45,9 @@ pub(crate) fn retry(before: &Situation<'_>) -> Planned {
         Backoff { attempt, pod: None, next: None, latest, obstacle }
     };
     if before.creation_is_refused() {
-        backoffs.push(of_controller(Attempt::CreatePods, before.last_event("FailedCreate"), hopeless));
+        // A pod that cannot start is created all the same.
+        let obstacle = hopeless.filter(|obstacle| *obstacle != Obstacle::ObjectsMissing);
+        backoffs.push(of_controller(Attempt::CreatePods, before.last_event("FailedCreate"), obstacle));
     }
     if let Some(refused) = before.deletion_refusal() {
         // Whether the API server still refuses is not known, and no scheduler is needed.
@@ -116,6 +119,7 @@ fn no_new_pods(before: &Situation<'_>) -> Option<Obstacle> {
         () if before.controller_silent_since().is_some() || is_scheduler_down() => Some(Obstacle::ControlPlaneDown),
         // A dry run may be refused where the controller is not, but then no pod is known to come back.
         () if before.still_refuses_pods() || before.is_accepted() == Some(false) => Some(Obstacle::CreationRefused),
+        () if may_not_exist(before) => Some(Obstacle::ObjectsMissing),
         () => None,
     }
 }
@@ -427,6 +431,11 @@ mod tests {
             });
             world
         };
+        let lacks = || {
+            let mut world = asked(None);
+            world.snapshot.admissions[0].lacks.push(("ConfigMap", "agent".to_owned()));
+            world
+        };
         let lease = |program: &str, renewed: &str| {
             let mut world = one_crashes();
             let lease = json!({"metadata": {"name": program, "namespace": "kube-system"},
@@ -449,6 +458,7 @@ mod tests {
         for (world, expected) in [
             (asked(None), None),
             (asked(Some("pods \"agent-\" is forbidden: no")), Some(Obstacle::CreationRefused)),
+            (lacks(), Some(Obstacle::ObjectsMissing)),
             (lease("kube-controller-manager", "11:59:50"), None),
             (lease("kube-controller-manager", "11:50:00"), Some(Obstacle::ControlPlaneDown)),
             (lease("kube-scheduler", "11:59:50"), None),

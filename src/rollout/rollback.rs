@@ -46,6 +46,13 @@ pub(in crate::rollout) fn lacks(facts: &Facts<'_>, hash: &str, template: &Templa
     missing.into_iter().map(|(kind, name)| format!("{kind} {name}")).collect()
 }
 
+/// Returns whether a new pod of the current revision may not be created, or would not start: the API server was asked, which may refuse
+/// only users, or an object that it needs does not exist.
+pub(in crate::rollout) fn may_not_exist(situation: &Situation<'_>) -> bool {
+    let hash = situation.current_hash().unwrap_or_default();
+    situation.is_accepted() == Some(false) || !lacks(situation, hash, &situation.daemon_set.template()).is_empty()
+}
+
 /// Returns the container that fails on every node where a pod of the current revision does, if admission has added it: no revision of the
 /// template has it, so going back does not help, unless labels or annotations decide whether it is added.
 pub(in crate::rollout) fn failing_added_container<'a>(situation: &Situation<'a>) -> Option<&'a str> {

@@ -24,7 +24,7 @@ use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, replaces_more};
 use crate::rollout::replacement_warnings::{Replacement, depends_on_user};
-use crate::rollout::rollback::{lacks, revision_fails, rollback, rollback_by_pods, to_restore};
+use crate::rollout::rollback::{lacks, may_not_exist, revision_fails, rollback, rollback_by_pods, to_restore};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
@@ -287,13 +287,6 @@ fn rolling_update(situation: &Situation<'_>) -> Option<Fix> {
     }
     let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
     set_fields(situation, fields, |_| true, "to let the controller update all nodes".to_owned())
-}
-
-/// Returns whether a new pod of the current revision may not be created, or would not start: the API server was asked, which may refuse
-/// only users, or an object that it needs does not exist.
-fn may_not_exist(situation: &Situation<'_>) -> bool {
-    let hash = situation.current_hash().unwrap_or_default();
-    situation.is_accepted() == Some(false) || !lacks(situation, hash, &situation.daemon_set.template()).is_empty()
 }
 
 /// Says why a new pod would not be created, or would not start, and what to do about that.

@@ -39,7 +39,8 @@ pub fn status(report: &RolloutStatusReport, is_named: bool, page: &mut Page<'_>)
 pub fn clusters(reports: &ClusterReports<RolloutStatusReport>, page: &mut Page<'_>) {
     let reports = Reports::from(reports);
     table(&reports, page);
-    let needs_attention = |rollout: &RolloutStatus| !rollout.is_well() || rollout.is_degraded();
+    let is_quiet = |status| matches!(status, Status::Healthy | Status::Paused | Status::NoNodes);
+    let needs_attention = |rollout: &RolloutStatus| !rollout.is_well() || !is_quiet(rollout.status);
     let rows = reports.rows(|report| &report.daemon_sets).into_iter();
     let worst = rows.filter(|(_, one)| needs_attention(one)).min_by_key(|(_, one)| rank(one));
     if let Some((context, worst)) = worst {
@@ -300,9 +301,13 @@ pub(super) fn headline(rollout: &RolloutStatus, now: Timestamp) -> String {
     }
     match rollout.verdict {
         Verdict::Complete => {
-            let degraded = if rollout.is_degraded() { ", but degraded" } else { "" };
+            let degraded = match rollout.status {
+                Status::Degraded => ", but degraded",
+                Status::NodesDown => ", but has nodes down",
+                _ => "",
+            };
             match desired {
-                0 if rollout.is_degraded() => format!("{name} is degraded, and has no eligible node"),
+                0 if rollout.status == Status::Degraded => format!("{name} is degraded, and has no eligible node"),
                 0 => format!("{name} has no eligible node, so no pods are created"),
                 1 => format!("{name} is complete{degraded}: {revision} is available on its only node"),
                 2 => format!("{name} is complete{degraded}: {revision} is available on both nodes"),

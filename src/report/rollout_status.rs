@@ -349,16 +349,6 @@ impl RolloutStatus {
     pub fn is_of_another_template(&self) -> bool {
         self.matches_manifest == Some(false) || self.requested.is_some_and(|requested| requested.current == Some(false))
     }
-
-    /// Returns whether nodes need attention, whatever the rollout does: `list` calls a DaemonSet Degraded whose rollout is
-    /// complete then. That it has no eligible node is a status of its own.
-    pub fn is_degraded(&self) -> bool {
-        let lacks_nodes = self.counts.eligible == Some(0);
-        !self.problems.is_empty()
-            || !self.other_problems.is_empty()
-            || (!self.concerns.is_empty() && !lacks_nodes)
-            || self.has_lost_nodes()
-    }
 }
 
 /// A rollout that `pause` or `partition` holds.

@@ -31,6 +31,7 @@ use crate::rollout::pace_warnings::{at_once, matching_budgets, surge_pods_delete
 use crate::rollout::proposal::Proposal;
 use crate::rollout::replacement_warnings::{Replacement, certain, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
+use crate::rollout::status::held;
 
 /// What is requested.
 #[derive(Debug, Clone)]
@@ -611,13 +612,16 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
     let began: Result<Timestamp, _> = began.parse();
     let newest = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
     let progressed = newest.max(began.clone().ok());
-    // A run stops once a gate does not hold, or without progress.
-    let has_stopped = hold.flags.as_ref().is_some_and(|flags| {
-        let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
-        let deadline = deadline.saturating_add(daemon_set.spec.min_ready_seconds);
-        let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
-        !gates_failures(before, stays, flags).is_empty() || (is_late && !flags.verifies)
-    });
+    // A run stops once a gate does not hold, or without progress; what it verified by itself is only in its event.
+    let fails = || {
+        hold.flags.as_ref().is_some_and(|flags| {
+            let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
+            let deadline = deadline.saturating_add(daemon_set.spec.min_ready_seconds);
+            let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
+            !gates_failures(before, stays, flags).is_empty() || (is_late && !flags.verifies)
+        })
+    };
+    let has_stopped = held::stopped(before, &hold).is_some() || fails();
     let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
     let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));

@@ -28,7 +28,7 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
 }
 
 /// Returns why the last run of `partition` has stopped, unless pods were replaced since.
-fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
+pub(in crate::rollout) fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
     let events = situation.events();
     let event = events.into_iter().find(|event| event.reason == STOPPED).filter(|_| hold.is_in_force)?;
     let at = event.last_seen()?;

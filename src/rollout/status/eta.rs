@@ -5,7 +5,7 @@ use crate::model::hold::Hold;
 use crate::report::age::seconds_between;
 use crate::report::rollout_status::Eta;
 use crate::rollout::PACE;
-use crate::rollout::partition::kept;
+use crate::rollout::partition::{is_skipped, kept};
 use crate::rollout::situation::next_step::NextStep;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::scheduling::daemon_pods::available_since;
@@ -42,13 +42,13 @@ pub(super) fn eta(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Eta>
     let mut times: Vec<i64> = available_at.filter(|at| *at >= started).map(|at| seconds_between(started, at)).collect();
     times.sort_unstable();
     let is_left = |node: &&RolloutNode<'_>| node.eligible && !node.updated_is_available && !is_stuck(node);
-    // A stage leaves some of them as they are, and a pause all.
+    // A stage leaves some of them as they are, also those that are skipped, and a pause all.
     let hold = Hold::in_force(situation.daemon_set);
-    let stay =
-        hold.map_or(0, |hold| hold.partition.map_or(usize::MAX, |keep| kept(keep, situation.eligible().count())));
-    let old =
-        situation.nodes.iter().filter(|node| is_left(node) && node.updated.is_none() && node.old.is_some()).count();
-    let left = situation.nodes.iter().filter(is_left).count() - old.min(stay);
+    let old = || situation.nodes.iter().filter(|node| is_left(node) && node.updated.is_none() && node.old.is_some());
+    let skipped = old().filter(|node| is_skipped(node)).count();
+    let kept = |keep| kept(keep, situation.eligible().count()).max(skipped);
+    let stay = hold.map_or(0, |hold| hold.partition.map_or(usize::MAX, kept));
+    let left = situation.nodes.iter().filter(is_left).count() - old().count().min(stay);
     time_left(&times, left, usize::try_from(allowed).unwrap_or(1), situation.seconds_since(started))
 }
 

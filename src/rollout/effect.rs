@@ -72,11 +72,12 @@ pub(in crate::rollout) fn nodes_gained_and_lost(before: &Facts<'_>, after: &Fact
 
 /// Returns the nodes whose pods the API server refuses, and that get one of another template, which it would create.
 fn nodes_that_wait(before: &Situation<'_>, after: &Facts<'_>, hash: &str) -> Vec<String> {
-    if before.admits(after.daemon_set, hash) != Some(true) {
+    let daemon_set = after.daemon_set;
+    if before.admits(daemon_set, hash) != Some(true) {
         return Vec::new();
     }
     let nodes = before.node_pods.iter().zip(&after.node_pods);
-    let waits = nodes.filter(|(before, after)| before.should_run() && after.should_run() && after.pods.is_empty());
+    let waits = nodes.filter(|(before, after)| before.should_run() && after.lacks_pod(daemon_set));
     waits.map(|(node, _)| node.node.to_owned()).collect()
 }
 

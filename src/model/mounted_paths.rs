@@ -51,7 +51,7 @@ impl<'t> Mounted<'t> {
     pub(crate) fn is_same(&self, other: &Mounted<'_>) -> bool {
         self.mount_path() == other.mount_path()
             && self.volume() == other.volume()
-            && self.mount["subPath"] == other.mount["subPath"]
+            && ["subPath", "subPathExpr", "mountPropagation"].iter().all(|field| self.mount[field] == other.mount[field])
     }
 
     /// Returns whether the template itself has the container use a path: it is what is mounted, or in an argument or a variable.
@@ -73,18 +73,23 @@ impl<'t> Mounted<'t> {
 }
 
 /// Returns the path that a line says does not exist, or whose socket nobody serves, if it is one that a container mounts.
+///
+/// The line may name others, such as a file that asks for the missing one.
 pub(crate) fn missing_in<'t>(template: &'t Value, container: &str, line: &str) -> Option<(String, Mounted<'t>)> {
-    let lower = line.to_lowercase();
-    let is_unserved = lower.contains("unix") && lower.contains("connection refused");
-    if !is_unserved && !MISSING.iter().any(|words| lower.contains(words)) {
-        return None;
-    }
+    let lower = line.to_ascii_lowercase();
+    let unserved = Some("connection refused").filter(|_| lower.contains("unix"));
+    let (at, words) = MISSING.into_iter().chain(unserved).find_map(|words| Some((lower.find(words)?, words)))?;
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '=' | ',' | ';' | '(' | ')' | '[' | ']');
-    line.split(is_end).find_map(|word| {
-        let word = word.trim_end_matches([':', '.', '\\']).trim_start_matches("unix:");
-        let path = Some(plain(word)).filter(|path| path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\"))?;
-        Mounted::at(template, container, &path).map(|mounted| (path, mounted))
-    })
+    let mut before = line[..at].split(is_end).rev();
+    let word = match line[at + words.len()..].strip_prefix(": ") {
+        // As Python says it.
+        Some(after) if after.starts_with(['\'', '"', '/', '\\']) => after.split(is_end).find(|word| !word.is_empty()),
+        _ => before.find(|word| word.contains(['/', '\\'])),
+    };
+    let path = plain(word?.trim_end_matches([':', '.', '\\']).trim_start_matches("unix:"));
+    let is_absolute = path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\");
+    let mounted = Mounted::at(template, container, &path).filter(|_| is_absolute)?;
+    Some((path, mounted))
 }
 
 /// Returns a path in one form: loggers double the backslashes of Windows, and URLs begin with several slashes.
@@ -139,7 +144,18 @@ mod tests {
                 "open \\\\.\\\\pipe\\\\CSI-proxy: The system cannot find the file specified.",
                 Some(("\\.\\pipe\\csi-proxy", "pipe", true, false)),
             ),
+            (
+                "File /etc/keys/a.py: [Errno 2] No such file or directory: '/run/x'",
+                Some(("/run/x", "run", false, false)),
+            ),
+            (
+                "loading /etc/keys/a: open /run/x: no such file or directory (see /tmp/help)",
+                Some(("/run/x", "run", false, false)),
+            ),
             // Nothing of these is missing on the node or in an object.
+            ("loading /etc/keys/a: open /opt/plugin.so: no such file or directory", None),
+            ("loading /etc/keys/a: open plugins/b.so: no such file or directory", None),
+            ("[Errno 2] No such file or directory: 'b.so', said /etc/keys/a", None),
             ("open /tmp/a: no such file or directory", None),
             ("open /etc/keys2/a: no such file or directory", None),
             ("open /etc/keys/a.key: permission denied", None),

@@ -438,11 +438,16 @@ pub fn crash_looping(
         }
         false => (told, Some(command)),
     };
+    let is_loop = said.is_some_and(|said| said.contains("plugin/loop"));
     let part = match said.and_then(port_in_use).filter(|_| pod.spec.host_network) {
-        Some(port) => TemplatePart::Port(port.to_owned()),
-        None if waits_for_lock => TemplatePart::HostPath,
+        Some(address) => TemplatePart::Port(address.to_owned()),
+        // A program may be told where it forwards to.
+        None if waits_for_lock || is_loop => TemplatePart::BesideImage,
         None => match missing {
-            Some((path, _)) => TemplatePart::Mounted { container: container.name.clone(), path },
+            Some((path, _)) => {
+                let exists = said.is_some_and(|said| said.to_lowercase().contains("connection refused"));
+                TemplatePart::Mounted { container: container.name.clone(), path, exists }
+            }
             None if role == Role::Init => TemplatePart::Init,
             None => TemplatePart::Anything,
         },
@@ -476,11 +481,11 @@ fn provide(path: &str, mounted: &Mounted<'_>) -> String {
     }
 }
 
-/// Returns the port on which a program could not listen, as Go says it: `listen tcp :9100: bind: address already in use`.
+/// Returns the address on which a program could not listen, as Go says it: `listen tcp :9100: bind: address already in use`.
 fn port_in_use(said: &str) -> Option<&str> {
     let (before, _) = said.split_once(": bind: address already in use")?;
-    let (_, port) = before.rsplit_once("listen ")?.1.rsplit_once(':')?;
-    port.chars().all(|c| c.is_ascii_digit()).then_some(port)
+    let (_, address) = before.rsplit_once("listen ")?.1.split_once(' ')?;
+    address.rsplit_once(':')?.1.chars().all(|c| c.is_ascii_digit()).then_some(address)
 }
 
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.

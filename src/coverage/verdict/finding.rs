@@ -91,14 +91,16 @@ pub enum TemplatePart {
     OtherPods,
     RuntimeClass,
     Scheduler,
-    /// A port of the node, as text, on which something else listens.
+    /// An address of the node with its port, on which something else listens.
     Port(String),
-    /// A directory of the node, in which something else holds a lock.
-    HostPath,
-    /// A path of a container that does not exist, on the node or in an object that is mounted there.
+    /// What programs find on their node by what they are told, whatever the image: a lock in a directory, DNS, the API server.
+    BesideImage,
+    /// A path of a container that is missing, on the node or in an object that is mounted there.
     Mounted {
         container: String,
         path: String,
+        /// Whether it is a socket that exists, but which nobody serves.
+        exists: bool,
     },
     /// What an init container notices: it has ended before the containers start.
     Init,

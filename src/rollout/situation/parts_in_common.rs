@@ -4,17 +4,19 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Situation;
+use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::last_changes;
-use crate::coverage::{TemplatePart, registry};
+use crate::coverage::{Origin, TemplatePart, registry};
 use crate::difference::difference;
 use crate::model::config_object::ConfigUse;
 use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::mounted_paths::Mounted;
+use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
 use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
 use crate::report::change::{Change, PathStep};
+use crate::scheduling::ports::host_ports;
 use crate::scheduling::should_run::DaemonPod;
 
 /// The fields that affect the pulling of an image, besides its name.
@@ -82,20 +84,27 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
         TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
         // One more container may have taken it.
-        TemplatePart::Port(port) if [template, &situation.revisions.live].iter().all(|it| listens_on(it, port)) => {
+        TemplatePart::Port(address)
+            if [template, &situation.revisions.live].iter().all(|it| listens_on(it, address))
+                && may_be_taken(situation, address) =>
+        {
             changes().iter().all(|it| is_inside_container(it) || is_unnoticed(situation, template, it))
         }
-        TemplatePart::HostPath => {
-            let is_of_path = |it: &Change| has_field(it, &["volumeMounts", "command", "args", "env", "envFrom"]);
+        TemplatePart::BesideImage => {
+            let is_told = |it: &Change| has_field(it, &["volumeMounts", "command", "args", "env", "envFrom"]);
             let changes = changes();
             let is_beside = |it: &Change| is_inside_container(it) || is_unnoticed(situation, template, it);
-            changes.iter().all(|it| !is_of_path(it) && is_beside(it))
+            changes.iter().all(|it| !is_told(it) && is_beside(it))
         }
-        TemplatePart::Mounted { container, path } => {
+        TemplatePart::Mounted { container, path, exists } => {
             let mut init = items(&situation.revisions.live.value()["spec"], "initContainers");
             let is_init = init.any(|it| it["name"] == *container);
             let part = if is_init { TemplatePart::Init } else { TemplatePart::Anything };
-            finds_the_same(situation, template, container, path) || is_in_common(situation, &part)
+            // A program may serve a socket itself.
+            let is_of_image =
+                |it: &Change| entry_of(it).is_some_and(|(_, name)| name == container) && has_field(it, &["image"]);
+            let may_serve = *exists && difference(template, &situation.revisions.live).iter().any(is_of_image);
+            (!may_serve && finds_the_same(situation, template, container, path)) || is_in_common(situation, &part)
         }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
@@ -116,9 +125,15 @@ fn finds_the_same(situation: &Situation<'_>, template: &Template, container: &st
     let both = Mounted::at(template.value(), container, path).zip(Mounted::at(live, container, path));
     let Some((before, now)) = both.filter(|(before, now)| before.is_same(now)) else { return false };
     let changes = difference(template, &situation.revisions.live);
-    // Another container may provide it.
+    // Pods of the other revision may not run on these nodes.
+    let is_place = |change: &Change| has_field(change, &PLACES);
+    if changes.iter().any(is_place) && !runs_on_the_same(situation, template) {
+        return false;
+    }
+    // Another container may provide it, also one that only the other revision has.
     let uses_it = |name: &str| {
         containers(live)
+            .chain(containers(template.value()))
             .any(|it| it["name"] == name && items(it, "volumeMounts").any(|mount| mount["name"] == now.volume()))
     };
     let may_matter = |change: &Change| match entry_of(change) {
@@ -139,11 +154,11 @@ fn finds_the_same(situation: &Situation<'_>, template: &Template, container: &st
             && now.of_object().is_some_and(is_new))
 }
 
-/// Returns whether an object may have been changed, or deleted, since the older pods that work were created.
+/// Returns whether an object was changed since the older pods that work were created; `false` if it was not read.
 fn may_be_newer(situation: &Situation<'_>, kind: &str, name: &str) -> bool {
     let is_it = |(used, _): &&(ConfigUse, Timestamp)| used.kind.api_names().1 == kind && used.name == name;
     let changes = last_changes(situation);
-    let Some((_, changed)) = changes.iter().find(is_it) else { return true };
+    let Some((_, changed)) = changes.iter().find(is_it) else { return false };
     let working = situation.nodes.iter().filter(|node| node.old_is_available).filter_map(|node| node.old);
     let mut created = working.filter_map(|pod| pod.metadata.creation_timestamp.get());
     created.all(|created| created < *changed)
@@ -155,22 +170,40 @@ fn entry_of(change: &Change) -> Option<(&str, &str)> {
     Some((list, entry))
 }
 
-/// Returns whether pods are on the network of their nodes, and have a port in the template: declared, probed, or in an argument or a
-/// variable.
-fn listens_on(template: &Template, port: &str) -> bool {
+/// Returns whether pods are on the network of their nodes, and have the port of an address in the template: declared, or in an argument or
+/// a variable; or probed at that address, which other programs hardly have.
+fn listens_on(template: &Template, address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else { return false };
     let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
     let Ok(number) = port.parse::<u64>() else { return false };
     let has = |value: &Value| value.as_u64() == Some(number);
     let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| has(&entry[name]));
     let mut ports = containers(template.value()).flat_map(|container| items(container, "ports"));
     let is_probed = |container: &Value| {
-        let mut probes = ["livenessProbe", "readinessProbe", "startupProbe"].iter().map(|probe| &container[probe]);
-        probes.any(|probe| ["httpGet", "tcpSocket", "grpc"].iter().any(|by| has(&probe[by]["port"])))
+        let probes = ["livenessProbe", "readinessProbe", "startupProbe"].iter().map(|probe| &container[probe]);
+        let mut by = probes.flat_map(|probe| ["httpGet", "tcpSocket"].map(|by| &probe[by]));
+        by.any(|by| has(&by["port"]) && by["host"] == host)
     };
     template.value()["spec"]["hostNetwork"] == true
         && (ports.any(is_declared)
             || containers(template.value()).any(is_probed)
             || template.texts().into_iter().any(is_number))
+}
+
+/// Returns whether something beside the current revision may have taken a port of a node where its pods fail: another pod declares it, not
+/// all pods of the node are known, or the revision works on other nodes. The pod before had it there.
+fn may_be_taken(situation: &Situation<'_>, address: &str) -> bool {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<i32>().ok());
+    let is_own = |pod: &Pod| situation.pods().any(|own| own.metadata.uid == pod.metadata.uid);
+    let declares = |pod: &Pod| host_ports(&pod.spec).any(|declared| Some(declared.host_port) == port);
+    let is_taken = |node: &RolloutNode<'_>| {
+        let others = situation.index.bound_to(node.name);
+        !situation.index.snapshot.knows_all_pods_on(node.name)
+            || others.into_iter().any(|pod| !pod.is_terminal() && !is_own(pod) && declares(pod))
+    };
+    let is_of_port = |node: &&RolloutNode<'_>| matches!(node.origin(), Some(Origin::Template(TemplatePart::Port(_))));
+    situation.nodes.iter().any(|node| node.updated_is_available)
+        || situation.nodes.iter().filter(is_of_port).all(is_taken)
 }
 
 /// Returns whether a change is inside a container that starts after the init containers.

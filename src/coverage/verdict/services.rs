@@ -1,5 +1,7 @@
 //! Failures because of what a pod needs of the cluster or of other pods of its node: DNS, the address of the API server, a driver, a port.
 
+use core::net::IpAddr;
+
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Lack, Origin, TemplatePart, describe_pod};
 use super::images::template_of;
@@ -37,10 +39,11 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     let asks = |address: &str| asked(&said) == Some(address);
     let has_address = |other: &Pod| {
         let owner = subject.index.all_daemon_sets().find(|daemon_set| is_of(other, daemon_set));
-        let template = owner.map(DaemonSet::template);
-        template.is_some_and(|template| {
-            let mut words = template.texts().into_iter().flat_map(|text| text.split([',', ' ', '=']));
-            words.any(asks)
+        // NodeLocal DNSCache has its addresses after -localip; clients and other servers have them elsewhere.
+        owner.filter(|_| other.spec.host_network).map(DaemonSet::template).is_some_and(|template| {
+            let words = template.texts().into_iter().flat_map(|text| text.split([',', ' ', '=']));
+            let addresses = words.skip_while(|word| !word.ends_with("-localip")).skip(1);
+            addresses.take_while(|word| word.parse::<IpAddr>().is_ok()).any(asks)
         })
     };
     let first = || fix_first(subject, pod, &finding, has_address, ("the DNS cache", "the pod asks its address"));
@@ -94,11 +97,12 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
                       without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
         return finding.with_advice(advice);
     }
-    // What the kubelet tells a pod of the Service is the same for every revision.
+    // What the kubelet tells a pod of the Service is the same for every revision, but a template may tell it another address.
     let is_told = |text: &str| dialed(&said).is_some_and(|address| text.contains(address));
     let is_lost = ["i/o timeout", "no route to host", "timed out"].iter().any(|words| said.contains(words));
-    if is_lost && dialed(&said).is_some() && !template_of(subject, pod).texts().into_iter().any(is_told) {
-        return finding.with_origin(Origin::Template(TemplatePart::Sandbox));
+    let is_asked = dialed(&said).is_some_and(|address| asks_service(&said, address));
+    if is_lost && is_asked && !template_of(subject, pod).texts().into_iter().any(is_told) {
+        return finding.with_origin(Origin::Template(TemplatePart::BesideImage));
     }
     finding
 }
@@ -106,13 +110,20 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
 /// Returns the IP address of the DNS server that a line says does not answer: `lookup name on 10.96.0.10:53: …`.
 fn asked(said: &str) -> Option<&str> {
     let (server, _) = said.split_once("lookup ")?.1.split_once(" on ")?.1.split_once(":53: ")?;
-    server.parse::<core::net::IpAddr>().is_ok().then_some(server)
+    server.parse::<IpAddr>().is_ok().then_some(server)
 }
 
 /// Returns the IP address at port 443 that a line says does not answer.
 fn dialed(said: &str) -> Option<&str> {
     let (address, _) = said.split_once("dial tcp ")?.1.split_once(":443: ")?;
-    address.trim_matches(['[', ']']).parse::<core::net::IpAddr>().is_ok().then_some(address)
+    address.trim_matches(['[', ']']).parse::<IpAddr>().is_ok().then_some(address)
+}
+
+/// Returns whether the address that was dialed is that of the API server's Service: it is not that of another host of a URL.
+fn asks_service(said: &str, address: &str) -> bool {
+    let Some((_, url)) = said.split_once("://") else { return dials_service(said) };
+    let is_address = url.strip_prefix(address).is_some_and(|rest| rest.starts_with([':', '/']));
+    is_address || url.starts_with("kubernetes.default")
 }
 
 /// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it.

@@ -106,6 +106,7 @@ enum Says {
 
 fn said_of(end: &ContainerStateTerminated) -> Says {
     match telling_line(&end.message) {
+        _ if end.reason == "OOMKilled" => Says::Why,
         Some(said) if only_follows(said) => Says::OfAnother,
         Some(_) => Says::Why,
         None => Says::Nothing,
@@ -205,7 +206,8 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
         let end = crash(pod, now, (role, container, status))?;
         let previous = is_log_of_previous(container, status, end);
         let (says, ran) = end.map_or((Says::Nothing, None), |end| (said_of(end), ran_for(end)));
-        let order = (says, ran.filter(|_| says == Says::Nothing).unwrap_or_default());
+        let is_killed = end.is_some_and(|end| end.reason == "OOMKilled");
+        let order = (says, !is_killed, ran.filter(|_| says == Says::Nothing).unwrap_or_default());
         Some((order, (container.name.as_str(), previous, end.map_or("", |end| &end.message))))
     });
     let crashed = crashed.min_by_key(|(order, _)| *order).map(|(_, log)| log);

@@ -68,8 +68,8 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
     // Nothing tells which of them is the cause.
     if let Some((Says::Nothing, _, _, first)) = found.first_mut().filter(|(.., first)| crashes(first)) {
         for (name, ran) in others {
-            let also = Sentence::from(format!("; container {name} crashes, too"));
-            let also = ran.into_iter().fold(also, |also, ran| also.words(", after ").age(ran));
+            let also = Sentence::from(format!("; container {name} also crashes"));
+            let also = ran.into_iter().fold(also, |also, ran| also.words(" after running for ").age(ran));
             *first = first.clone().and(also);
         }
     }

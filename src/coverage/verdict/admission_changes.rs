@@ -261,7 +261,9 @@ pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resourc
     let requested = pod_requests(pod).get(resource).copied().unwrap_or(0).saturating_sub(overhead);
     // What the template asks for may be too much by itself.
     let is_too_much = || room.shortages(&of_template).iter().any(|(short, _)| short == resource);
-    if requested <= own || finding.origin == Origin::Room(Lack::BesideOldPod) || (own > 0 && is_too_much()) {
+    // There will be room for what it requests.
+    let is_other = finding.waits_for_leaving || finding.origin == Origin::Room(Lack::BesideOldPod);
+    if requested <= own || is_other || (own > 0 && is_too_much()) {
         return finding;
     }
     let of_containers = |default: &Quantity| {

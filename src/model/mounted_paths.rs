@@ -51,7 +51,9 @@ impl<'t> Mounted<'t> {
     pub(crate) fn is_same(&self, other: &Mounted<'_>) -> bool {
         self.mount_path() == other.mount_path()
             && self.volume() == other.volume()
-            && ["subPath", "subPathExpr", "mountPropagation"].iter().all(|field| self.mount[field] == other.mount[field])
+            && ["subPath", "subPathExpr", "mountPropagation"]
+                .iter()
+                .all(|field| self.mount[field] == other.mount[field])
     }
 
     /// Returns whether the template itself has the container use a path: it is what is mounted, or in an argument or a variable.

@@ -248,13 +248,19 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         assert_eq!(is_told, expected.is_some(), "{message}: {}", reason.fix.advice);
         assert!(expected.is_some() || !reason.fix.advice.contains("fix"), "{message}: {}", reason.fix.advice);
     }
-    // A DaemonSet that has the address of the DNS server in its template serves it on every node.
+    // A DaemonSet that binds the address of the DNS server serves it on every node; one that asks it has it in its template, too.
     let local = lookup.replace("10.96.0.10", "169.254.20.10");
-    for (message, ready, is_told) in [(&*local, "False", true), (&*local, "True", false), (lookup, "False", false)] {
+    for (message, ready, flag, on_host, is_told) in [
+        (&*local, "False", "-localip", true, true),
+        (&*local, "True", "-localip", true, false),
+        (&*local, "False", "-localip", false, false),
+        (&*local, "False", "-resolver", true, false),
+        (lookup, "False", "-localip", true, false),
+    ] {
         let crash = json!({"restartCount": 31, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
             "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:57:40")}}});
         let mut world = plain().unready_pod("agent-n", "n", crash, json!({}));
-        let args = json!(["-localip", "169.254.20.10,10.96.0.11"]);
+        let args = json!([flag, "169.254.20.10,10.96.0.11", "-upstream", "10.96.0.10"]);
         let cache = json!({"apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": "cache", "namespace": "kube-system", "uid": "cache"},
             "spec": {"selector": {"matchLabels": {"app": "cache"}}, "template": {"metadata": {"labels": {"app": "cache"}},
@@ -262,9 +268,14 @@ fn a_crash_because_of_what_the_whole_cluster_needs_names_that() {
         world.snapshot.daemon_sets.push(DaemonSet::from_object(cache).unwrap());
         let pod = json!({"metadata": {"namespace": "kube-system", "labels": {"app": "cache"}, "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cache", "uid": "cache", "controller": true}]},
+            "spec": {"hostNetwork": on_host},
             "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at("11:00:00")}]}});
         let told = first(world.other_pod("cache-x", "n", pod)).fix.advice;
-        assert_eq!(told.starts_with("fix the DNS cache on the node first"), is_told, "{message} {ready}: {told}");
+        assert_eq!(
+            told.starts_with("fix the DNS cache on the node first"),
+            is_told,
+            "{message} {ready} {flag} {on_host}: {told}"
+        );
     }
     // Without a kube-proxy, a network plugin that is to replace it cannot reach the API server through what it provides.
     let cni = json!({"hostNetwork": true, "volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]});

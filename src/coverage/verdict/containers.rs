@@ -443,6 +443,8 @@ mod tests {
         let last = json!({"terminated": {"exitCode": 1, "message": "no route"}});
         let crashing =
             json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": last});
+        let mut killed = crashing.clone();
+        killed["lastState"]["terminated"]["reason"] = json!("OOMKilled");
         let running = json!({"ready": true, "state": {"running": {}}});
         let unready = json!({"state": {"running": {}}});
         let ended = json!({"state": {"terminated": {"exitCode": 1}}});
@@ -451,6 +453,7 @@ mod tests {
             (&done, &running, &running, ("main", false)),
             (&done, &running, &crashing, ("side", true)),
             (&done, &unready, &crashing, ("side", true)),
+            (&done, &crashing, &killed, ("side", true)),
             (&done, &running, &unready, ("side", false)),
             (&done, &running, &ended, ("side", false)),
             (&crashing, &json!({}), &json!({}), ("init", true)),

@@ -93,7 +93,7 @@ pub enum TemplatePart {
     Scheduler,
     /// An address of the node with its port, on which something else listens.
     Port(String),
-    /// What programs find on their node by what they are told, whatever the image: a lock in a directory, DNS, the API server.
+    /// What programs find on their node by what they are told, whatever the image: a lock in a directory, or DNS servers.
     BesideImage,
     /// A path of a container that is missing, on the node or in an object that is mounted there.
     Mounted {

@@ -97,12 +97,12 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
                       without a kube-proxy, nothing provides the Service before this pod runs; to read the log";
         return finding.with_advice(advice);
     }
-    // What the kubelet tells a pod of the Service is the same for every revision, but a template may tell it another address.
+    // What the kubelet tells a pod of the Service is the same for every revision.
     let is_told = |text: &str| dialed(&said).is_some_and(|address| text.contains(address));
     let is_lost = ["i/o timeout", "no route to host", "timed out"].iter().any(|words| said.contains(words));
     let is_asked = dialed(&said).is_some_and(|address| asks_service(&said, address));
     if is_lost && is_asked && !template_of(subject, pod).texts().into_iter().any(is_told) {
-        return finding.with_origin(Origin::Template(TemplatePart::BesideImage));
+        return finding.with_origin(Origin::Template(TemplatePart::Sandbox));
     }
     finding
 }

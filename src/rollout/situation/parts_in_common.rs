@@ -16,6 +16,7 @@ use crate::model::quantity::Quantity;
 use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
 use crate::report::change::{Change, PathStep};
+use crate::report::reason::ReasonCode;
 use crate::scheduling::ports::host_ports;
 use crate::scheduling::should_run::DaemonPod;
 
@@ -40,6 +41,9 @@ const INSIDE: [&str; 11] = [
 /// The fields of a container that do not matter before it runs.
 const RUNNING: [&str; 7] =
     ["imagePullPolicy", "env", "envFrom", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"];
+
+/// The fields of a container that tell its program what to do.
+const TOLD: [&str; 4] = ["command", "args", "env", "envFrom"];
 
 /// The fields of a pod of which its containers notice nothing.
 const UNNOTICED: [&str; 5] = [
@@ -79,7 +83,14 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             let is_of_volume = |change: &Change| entry_of(change) == Some(("volumes", name.as_str()));
             volumes(template.value()).any(|volume| volume["name"] == *name) && !changes().iter().any(is_of_volume)
         }
-        TemplatePart::Sandbox => changes().iter().all(is_inside_container),
+        TemplatePart::Sandbox => {
+            // A program may be told with whom it is to connect.
+            let is_crash = |node: &RolloutNode<'_>| {
+                node.code() == Some(ReasonCode::CrashLooping) && node.origin() == Some(&Origin::Template(part.clone()))
+            };
+            let of_program = situation.nodes.iter().any(is_crash);
+            changes().iter().all(|it| is_inside_container(it) && !(of_program && has_field(it, &TOLD)))
+        }
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
         TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
@@ -91,7 +102,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             changes().iter().all(|it| is_inside_container(it) || is_unnoticed(situation, template, it))
         }
         TemplatePart::BesideImage => {
-            let is_told = |it: &Change| has_field(it, &["volumeMounts", "command", "args", "env", "envFrom"]);
+            let is_told = |it: &Change| has_field(it, &TOLD) || has_field(it, &["volumeMounts"]);
             let changes = changes();
             let is_beside = |it: &Change| is_inside_container(it) || is_unnoticed(situation, template, it);
             changes.iter().all(|it| !is_told(it) && is_beside(it))
@@ -144,7 +155,7 @@ fn finds_the_same(situation: &Situation<'_>, template: &Template, container: &st
     if changes.iter().any(may_matter) {
         return false;
     }
-    let is_told = |change: &Change| has_field(change, &["command", "args", "env", "envFrom"]);
+    let is_told = |change: &Change| has_field(change, &TOLD);
     let both_name = |is_named: &dyn Fn(&Mounted<'_>) -> bool| is_named(&before) && is_named(&now);
     // A new program may look for another file there, unless it is the object that is new.
     let is_new = |(kind, name)| may_be_newer(situation, kind, name);

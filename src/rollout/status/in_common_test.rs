@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::blame_test::{created, revisions, rolls_back, with_old, young};
 use super::fault_test::{commands, status};
 use crate::coverage::test_support::{World, at, world};
+use crate::model::snapshot::PodsComplete;
 use crate::report::rollout_status::{RolloutStatus, Suspect, SuspectKind};
 
 const SINCE: &str = "11:46:00";
@@ -128,12 +129,16 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
     };
     let declared = json!({"ports": [{"containerPort": 9100, "hostPort": 9100}]});
     let argument = |port: u32| json!({"args": [format!("--web.listen-address=[$(IP)]:{port}")]});
-    let probed = |port: u32| json!({"livenessProbe": {"httpGet": {"path": "/health", "port": port}}});
+    let probed =
+        |port: u32| json!({"livenessProbe": {"httpGet": {"host": "10.1.0.1", "path": "/health", "port": port}}});
+    let pod_ip = json!({"livenessProbe": {"httpGet": {"path": "/health", "port": 9100}}});
     for (before, after, is_revision) in [
         (on(true, "agent:1", &declared), on(true, "agent:2", &declared), false),
         (on(true, "agent:1", &argument(9100)), on(true, "agent:2", &argument(9100)), false),
         (on(true, "agent:1", &probed(9100)), on(true, "agent:2", &probed(9100)), false),
         (on(true, "agent:1", &probed(9101)), on(true, "agent:2", &probed(9100)), true),
+        // A new program may listen twice.
+        (on(true, "agent:1", &pod_ip), on(true, "agent:2", &pod_ip), true),
         (on(false, "agent:1", &probed(9100)), on(true, "agent:2", &probed(9100)), true),
         (on(true, "agent:1", &argument(9101)), on(true, "agent:1", &argument(9100)), true),
         (on(true, "agent:1", &argument(91001)), on(true, "agent:1", &argument(9100)), true),
@@ -143,9 +148,26 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
         let world = revisions(before, after.clone()).node("b", json!({}));
         let mut pod = since(SINCE);
         pod["spec"] = after.clone();
-        let failing = crashes("listen tcp 0.0.0.0:9100: bind: address already in use", "Error");
-        let status = status(with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]), &[]);
+        let failing = crashes("listen tcp 10.1.0.1:9100: bind: address already in use", "Error");
+        let mut world = with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]);
+        world.snapshot.pods_complete = PodsComplete::default();
+        let status = status(world, &[]);
         assert_eq!(blames_revision(&status), is_revision, "{after}: {:?}", status.suspect);
+    }
+    let declaring = |port: u32| json!([{"name": "other", "ports": [{"containerPort": port, "hostPort": port}]}]);
+    let taken = "listen tcp :9100: bind: address already in use";
+    for (other, works, is_revision) in [(9101, false, true), (9100, false, false), (9101, true, false)] {
+        let world = revisions(on(true, "agent:1", &declared), on(true, "agent:2", &declared)).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = on(true, "agent:2", &declared);
+        let mut world = world.unready_pod("agent-b", "b", crashes(taken, "Error"), pod);
+        world = world.other_pod("other-b", "b", json!({"spec": {"containers": declaring(other)}}));
+        if works {
+            world = world.node("e", json!({})).pod("agent-e", "e", young());
+        }
+        world.snapshot.pods_complete = PodsComplete::Everywhere;
+        let status = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{other} {works}: {:?}", status.suspect);
     }
 }
 
@@ -178,7 +200,21 @@ fn what_both_revisions_mount_and_no_node_or_object_has_is_not_the_fault_of_one()
         ("open /dev/kmsg: no such file or directory", "open /etc/keys/a: no such file or directory");
     let no_pipe = "open \\\\.\\\\pipe\\\\proxy: The system cannot find the file specified.";
     let no_socket = "dial unix /run/x/a.sock: connect: no such file or directory";
+    let refused = "dial unix /run/x/a.sock: connect: connection refused";
     let socket = "--socket=unix:///run/x/a.sock";
+    let with_init = |mut spec: Value| {
+        let mount = json!({"name": "v", "mountPath": "/out"});
+        spec["initContainers"] = json!([{"name": "prepare", "image": "prepare:1", "volumeMounts": [mount]}]);
+        spec
+    };
+    let in_field = |mut spec: Value, field: &str, value: &str| {
+        spec["containers"][0]["volumeMounts"][0][field] = json!(value);
+        spec
+    };
+    let tolerating = |mut spec: Value, key: &str| {
+        spec["tolerations"] = json!([{"key": key, "operator": "Exists"}]);
+        spec
+    };
     for (before, after, said, is_revision) in [
         (spec("agent:1", "/dev/kmsg", &kmsg, ""), spec("agent:2", "/dev/kmsg", &kmsg, ""), no_kmsg, false),
         (spec("agent:1", pipe, &on_node(pipe), ""), spec("agent:2", pipe, &on_node(pipe), ""), no_pipe, false),
@@ -204,10 +240,45 @@ fn what_both_revisions_mount_and_no_node_or_object_has_is_not_the_fault_of_one()
             false,
         ),
         (
+            with(&spec("agent:1", "/run/x", &run, socket), "driver:1"),
+            spec("agent:1", "/run/x", &run, socket),
+            no_socket,
+            true,
+        ),
+        (with_init(spec("agent:1", "/run/x", &run, socket)), spec("agent:1", "/run/x", &run, socket), no_socket, true),
+        // A new program may serve it itself.
+        (spec("agent:1", "/run/x", &run, socket), spec("agent:2", "/run/x", &run, socket), refused, true),
+        (
+            in_field(spec("agent:1", "/run/x", &run, socket), "subPathExpr", "$(NODE)"),
+            spec("agent:2", "/run/x", &run, socket),
+            no_socket,
+            true,
+        ),
+        (
+            in_field(spec("agent:1", "/run/x", &run, socket), "mountPropagation", "HostToContainer"),
+            spec("agent:2", "/run/x", &run, socket),
+            no_socket,
+            true,
+        ),
+        // The node is tainted with x.
+        (
+            spec("agent:1", "/run/x", &run, socket),
+            tolerating(spec("agent:1", "/run/x", &run, socket), "x"),
+            no_socket,
+            true,
+        ),
+        (
+            tolerating(spec("agent:1", "/run/x", &run, socket), "x"),
+            tolerating(spec("agent:2", "/run/x", &run, socket), "x"),
+            no_socket,
+            false,
+        ),
+        // The object was not read.
+        (
             spec("agent:1", "/etc/keys", &keys, "/etc/keys"),
             spec("agent:2", "/etc/keys", &keys, "/etc/keys"),
             no_key,
-            false,
+            true,
         ),
         (
             spec("agent:1", "/etc/keys", &keys, "/etc/keys/a"),
@@ -229,7 +300,10 @@ fn what_both_revisions_mount_and_no_node_or_object_has_is_not_the_fault_of_one()
         ),
         (spec("agent:1", "/etc/keys", &keys, ""), spec("agent:2", "/etc/keys", &keys, ""), no_key, true),
     ] {
-        let world = revisions(before, after.clone()).node("b", json!({}));
+        let is_tainted = after["tolerations"].is_array();
+        let taints = json!([{"key": "x", "effect": "NoSchedule"}]);
+        let node = if is_tainted { json!({"spec": {"taints": taints}}) } else { json!({}) };
+        let world = revisions(before, after.clone()).node("b", node);
         let mut pod = since(SINCE);
         pod["spec"] = after.clone();
         let status = status(with_old(world.unready_pod("agent-b", "b", crashes(said, "Error"), pod), &["c", "d"]), &[]);
@@ -255,6 +329,7 @@ fn what_both_revisions_mount_and_no_node_or_object_has_is_not_the_fault_of_one()
 fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
     let in_loop = "[FATAL] plugin/loop: Loop (169.254.25.10:46893 -> 169.254.25.10:53) detected for zone \".\"";
     let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
+    let intake = "Post \"https://intake.example.com/api/v1/check\": dial tcp 10.4.0.8:443: i/o timeout";
     let with = |image: &str, policy: &str, host: &str| {
         let mut spec = of(image, json!({"env": [{"name": "KUBERNETES_SERVICE_HOST", "value": host}]}));
         spec["dnsPolicy"] = json!(policy);
@@ -267,6 +342,16 @@ fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
         (with("agent:1", "Default", ""), with("agent:2", "Default", "10.96.0.1"), api, true),
         (with("agent:1", "Default", ""), with("agent:2", "ClusterFirst", ""), api, true),
         (with("agent:1", "Default", ""), with("agent:2", "Default", ""), "dial tcp 10.4.0.8:5432: i/o timeout", true),
+        // Another server has an API, too, and which one is asked, or forwarded to, the template may say.
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), intake, true),
+        (
+            with("agent:1", "Default", "x.old"),
+            with("agent:1", "Default", "x.new"),
+            "dial tcp 10.4.0.8:443: i/o timeout",
+            true,
+        ),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), "dial tcp 10.4.0.8:443: i/o timeout", false),
+        (with("agent:1", "Default", "kube-dns-upstream"), with("agent:1", "Default", "kube-dns"), in_loop, true),
     ] {
         let world = revisions(before, after.clone()).node("b", json!({}));
         let mut pod = since(SINCE);

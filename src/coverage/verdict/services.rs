@@ -12,6 +12,7 @@ use super::workload::workload;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::snapshot::PodsComplete;
+use crate::model::template_parts::texts;
 use crate::report::fix::Command;
 use crate::scheduling::daemon_pods;
 use crate::scheduling::ports::host_ports;
@@ -41,7 +42,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         let owner = subject.index.all_daemon_sets().find(|daemon_set| is_of(other, daemon_set));
         // NodeLocal DNSCache has its addresses after -localip; clients and other servers have them elsewhere.
         owner.filter(|_| other.spec.host_network).map(DaemonSet::template).is_some_and(|template| {
-            let words = template.texts().into_iter().flat_map(|text| text.split([',', ' ', '=']));
+            let words = texts(template.value()).into_iter().flat_map(|text| text.split([',', ' ', '=']));
             let addresses = words.skip_while(|word| !word.ends_with("-localip")).skip(1);
             addresses.take_while(|word| word.parse::<IpAddr>().is_ok()).any(asks)
         })

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::instruction::gates_failures;
 use super::order::order;
-use super::staging::{Staging, running};
+use super::staging::{Staging, running, stopped};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage, replaces_more};
 use crate::coverage::PROGRESS_DEADLINE;
@@ -31,7 +31,6 @@ use crate::rollout::pace_warnings::{at_once, matching_budgets, surge_pods_delete
 use crate::rollout::proposal::Proposal;
 use crate::rollout::replacement_warnings::{Replacement, certain, replacement_warnings};
 use crate::rollout::situation::{RolloutNode, Situation};
-use crate::rollout::status::held;
 
 /// What is requested.
 #[derive(Debug, Clone)]
@@ -621,7 +620,7 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
             !gates_failures(before, stays, flags).is_empty() || (is_late && !flags.verifies)
         })
     };
-    let has_stopped = held::stopped(before, &hold).is_some() || fails();
+    let has_stopped = stopped(before, &hold).is_some() || fails();
     let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
     let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));

@@ -8,13 +8,13 @@ use super::template::{NewTemplate, template};
 use super::{is_skipped, kept};
 use crate::facts::revisions::{Revision, Revisions};
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{Hold, RUN_ANNOTATION};
+use crate::model::hold::{Hold, RUN_ANNOTATION, STOPPED};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod::Pod;
 use crate::model::stages::{StageSize, Stages, Stratum};
 use crate::report::age::seconds_between;
 use crate::report::partition::{CanaryNode, RolloutStage, StageState, StagedRollout};
-use crate::report::rollout_status::HeldStages;
+use crate::report::rollout_status::{HeldStages, RunStop};
 use crate::rollout::PACE;
 use crate::rollout::situation::{RolloutNode, Situation};
 
@@ -223,6 +223,17 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let seconds_left = (updated >= int(PACE) && old > 0 && is_moving(took / updated))
         .then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
+}
+
+/// Returns why the last run of `partition` has stopped, unless pods were replaced since.
+pub(in crate::rollout) fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
+    let events = situation.events();
+    let event = events.into_iter().find(|event| event.reason == STOPPED).filter(|_| hold.is_in_force)?;
+    let at = event.last_seen()?;
+    let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
+    // The times of events have a resolution of seconds.
+    let is_last = hold.since.max(replaced).is_none_or(|changed| at.as_second() >= changed.as_second());
+    is_last.then(|| RunStop { at, message: event.message.clone() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What a pause or a partition holds, and what has slipped through.
 
-use crate::model::hold::{Hold, STOPPED};
-use crate::report::rollout_status::{RolloutHold, RunStop};
+use crate::model::hold::Hold;
+use crate::report::rollout_status::RolloutHold;
 use crate::rollout::partition::kept;
-use crate::rollout::partition::staging::held_stages;
+use crate::rollout::partition::staging::{held_stages, stopped};
 use crate::rollout::situation::{RolloutNode, Situation};
 
 /// Returns the hold of a DaemonSet.
@@ -25,17 +25,6 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         staged,
         stopped,
     })
-}
-
-/// Returns why the last run of `partition` has stopped, unless pods were replaced since.
-pub(in crate::rollout) fn stopped(situation: &Situation<'_>, hold: &Hold) -> Option<RunStop> {
-    let events = situation.events();
-    let event = events.into_iter().find(|event| event.reason == STOPPED).filter(|_| hold.is_in_force)?;
-    let at = event.last_seen()?;
-    let replaced = situation.nodes.iter().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
-    // The times of events have a resolution of seconds.
-    let is_last = hold.since.max(replaced).is_none_or(|changed| at.as_second() >= changed.as_second());
-    is_last.then(|| RunStop { at, message: event.message.clone() })
 }
 
 /// Returns whether a stage of all nodes with `--verify` ended before it restored the strategy, for example because the command

@@ -125,19 +125,11 @@ pub(crate) fn node(name: &str) -> Node {
 
 /// A pod on a node, of a DaemonSet or of something else.
 pub(crate) fn pod(name: &str, owner: &str, node: &str) -> Pod {
-    let labels = BTreeMap::from([("app".to_owned(), owner.to_owned())]);
-    let owner = OwnerReference {
-        kind: "DaemonSet".to_owned(),
-        name: owner.to_owned(),
-        uid: format!("uid-of-{owner}"),
-        controller: true,
-        ..OwnerReference::default()
-    };
+    let owner = OwnerReference { uid: format!("uid-of-{owner}"), controller: true, ..OwnerReference::default() };
     let metadata = ObjectMeta {
         name: name.to_owned(),
         namespace: "team".to_owned(),
         uid: format!("uid-of-{name}"),
-        labels: labels.into(),
         owner_references: vec![owner].into(),
         ..ObjectMeta::default()
     };

@@ -1,9 +1,13 @@
 //! Claims, volumes and what attaches them, and claims to devices: they are read only if a pod without a node has some, and what is forbidden is unknown.
 
+use std::collections::BTreeMap;
+
+use kubectl_ds::model::metadata::OwnerReference;
+use kubectl_ds::model::pod::Pod;
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
-use super::{JSON, cluster, daemon_set, json_list, refusal};
+use super::{JSON, cluster, daemon_set, json_list, pod, protobuf_list, refusal};
 use crate::screens::{end, kubectl_ds};
 
 const STORAGE: [&str; 7] = [
@@ -26,9 +30,26 @@ fn lacking(asked: &Asked, spec: &Value, desired: usize) -> Reply {
     match asked.path() {
         path if path.ends_with("/daemonsets/agent") => Reply::of(200, JSON, agent.to_string()),
         path if path.ends_with("/daemonsets") => json_list(path, &[agent]),
+        path if path.ends_with("/pods") => protobuf_list("PodList", &[claimed()], ""),
         path if is_on_demand(path) => json_list(path, &[]),
         _ => cluster(asked),
     }
+}
+
+/// The pod of `agent` that its controller counts.
+fn claimed() -> Pod {
+    let mut pod = pod("agent-a", "agent", "n1");
+    pod.metadata.labels = BTreeMap::from([("app".to_owned(), "agent".to_owned())]).into();
+    let uid = "uid-of-agent".to_owned();
+    let owner = OwnerReference {
+        kind: "DaemonSet".to_owned(),
+        name: "agent".to_owned(),
+        uid,
+        controller: true,
+        ..OwnerReference::default()
+    };
+    pod.metadata.owner_references = vec![owner].into();
+    pod
 }
 
 fn is_on_demand(path: &str) -> bool {

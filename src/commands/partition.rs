@@ -287,6 +287,10 @@ impl Order<'_> {
         for label in request.spread_by.as_deref().into_iter().chain(strata) {
             check_label(&snapshot, label, io)?;
         }
+        if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
+            request.begun_as = Some(begun_as(generation, &request.template));
+            check_pause(only_one(&snapshot, &named.name)?, &request)?;
+        }
         // Its client may have died on the way back: what has failed must not be rolled out again.
         if let (true, None) = (request.rolls_back, earlier)
             && let daemon_set = only_one(&snapshot, &named.name)?
@@ -303,7 +307,6 @@ impl Order<'_> {
             return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
-            request.begun_as = Some(begun_as(generation, &request.template));
             check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
@@ -623,8 +626,18 @@ fn not_begun(failure: Failure) -> Failure {
     }
 }
 
-/// Fails if a rollout would begin for a DaemonSet that has another generation than the one that was given, or if somebody has paused it since
-/// it had begun.
+/// Fails if somebody has paused the rollout that the same command has begun.
+fn check_pause(daemon_set: &DaemonSet, request: &StageRequest) -> Result<(), CommandError> {
+    if !is_paused(daemon_set, request) {
+        return Ok(());
+    }
+    let name = name_of(daemon_set);
+    let message = format!("{} was paused after the rollout had begun, so it is not continued", name.title());
+    let error = CommandError::new(message).exit(Exit::No).unchanged();
+    Err(error.hint(Fix::new("to see how far it is, and how to continue", name.command("status"))))
+}
+
+/// Fails if a rollout would begin for a DaemonSet that has another generation than the one that was given.
 fn check_generation(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,
@@ -633,11 +646,6 @@ fn check_generation(
 ) -> Result<(), CommandError> {
     let present = daemon_set.metadata.generation;
     let name = name_of(daemon_set);
-    if is_paused(daemon_set, request) {
-        let message = format!("{} was paused since the rollout had begun; it is not continued", name.title());
-        let error = CommandError::new(message).exit(Exit::No).unchanged();
-        return Err(error.hint(Fix::new("to see how far it is, and how to continue", name.command("status"))));
-    }
     if present == generation || !begins(&Situation::new(&Index::new(snapshot), daemon_set), request) {
         return Ok(());
     }

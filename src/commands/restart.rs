@@ -73,10 +73,10 @@ impl Verb for RestartArgs {
             // It was started before, and has not finished.
             Some(hold) if hold.is_restart(before.daemon_set) => NewTemplate::Live,
             // Its client may have died on the way back, which the same command goes on with.
-            Some(_) if self.gates.on_failure == Some(OnFailure::Undo) && left_restart(before).is_some() => {
-                left_restart(before).map_or(NewTemplate::Live, NewTemplate::Restart)
-            }
-            Some(_) => return Err(held_otherwise(&name_of(before.daemon_set))),
+            Some(_) => match left_restart(before).filter(|_| self.gates.on_failure == Some(OnFailure::Undo)) {
+                Some(at) => NewTemplate::Restart(at),
+                None => return Err(held_otherwise(&name_of(before.daemon_set))),
+            },
         };
         let request = StageRequest::new(Amount::Keep(IntOrPercent::Int(0)), template, run);
         Ok(Some((StageRequest { force: self.force, ..request }, Vec::new())))

@@ -109,7 +109,7 @@ fn claims(observations: &[Observation<'_>], now: Timestamp, threshold: f64) -> V
     let codes: BTreeSet<ReasonCode> = observations.iter().filter_map(|observation| observation.failing).collect();
     let tables: Vec<FeatureTable<'_>> = FEATURES.map(|feature| FeatureTable::new(feature, observations, now)).into();
     let each = codes.iter().copied().map(Some).filter(|_| codes.len() > 1);
-    // Its images are made for one of its builds.
+    // Images of Windows are made for one build of it.
     let is_of_windows = observations.iter().any(|it| it.failing.is_some() && it.node.is_windows());
     let mut hypotheses = 0;
     let mut families: Vec<Vec<CommonCause>> = Vec::new();

@@ -83,11 +83,15 @@ pub(crate) fn missing_in<'t>(template: &'t Value, container: &str, line: &str) -
     let (at, words) = MISSING.into_iter().chain(unserved).find_map(|words| Some((lower.find(words)?, words)))?;
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '=' | ',' | ';' | '(' | ')' | '[' | ']');
     let mut before = line[..at].split(is_end).rev();
-    let word = match line[at + words.len()..].strip_prefix(": ") {
-        // As Python says it.
-        Some(after) if after.starts_with(['\'', '"', '/', '\\']) => after.split(is_end).find(|word| !word.is_empty()),
-        _ => before.find(|word| word.contains(['/', '\\'])),
-    };
+    let is_path = |word: &&str| word.contains(['/', '\\']);
+    // Python, Node.js (", open '/x'") and Ruby (" @ rb_sysopen - /x") name it afterwards.
+    let after = &line[at + words.len()..];
+    let call = || after.strip_prefix(", ").and_then(|call| call.split_once(' '));
+    let ruby = || after.strip_prefix(" @ ").and_then(|call| call.split_once(" - "));
+    let after = after.strip_prefix(": ").or_else(|| call().or_else(ruby).map(|(_, path)| path));
+    let after = after.filter(|after| after.starts_with(['\'', '"', '/', '\\']));
+    let after = after.and_then(|after| after.split(is_end).find(|word| !word.is_empty()));
+    let word = after.or_else(|| before.find(is_path));
     let path = plain(word?.trim_end_matches([':', '.', '\\']).trim_start_matches("unix:"));
     let is_absolute = path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\");
     let mounted = Mounted::at(template, container, &path).filter(|_| is_absolute)?;
@@ -154,6 +158,12 @@ mod tests {
                 "loading /etc/keys/a: open /run/x: no such file or directory (see /tmp/help)",
                 Some(("/run/x", "run", false, false)),
             ),
+            ("Error: ENOENT: no such file or directory, open '/run/x'", Some(("/run/x", "run", false, false))),
+            (
+                "/run/start.rb:3:in 'initialize': No such file or directory @ rb_sysopen - /etc/keys/a.key (Errno::ENOENT)",
+                Some(("/etc/keys/a.key", "keys", false, true)),
+            ),
+            ("/run/start.rb:3:in 'initialize': No such file or directory @ rb_sysopen - /opt/x", None),
             // Nothing of these is missing on the node or in an object.
             ("loading /etc/keys/a: open /opt/plugin.so: no such file or directory", None),
             ("loading /etc/keys/a: open plugins/b.so: no such file or directory", None),

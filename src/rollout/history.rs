@@ -65,7 +65,9 @@ fn row(
 ) -> RevisionRow {
     let object = revision.object;
     let template = revision.template.as_ref().ok();
-    let before = replaced.get(&object.revision).copied();
+    // If nobody knows what it replaced, the next older one says most.
+    let next = || older.iter().find_map(|older| older.template.as_ref().ok());
+    let before = replaced.get(&object.revision).copied().or_else(next);
     let changes = before.zip(template).map(|(before, template)| difference(before, template)).unwrap_or_default();
     let same_as = template.and_then(|template| {
         let same = |other: &&Revision<'_>| other.template.as_ref().is_ok_and(|other| other.same_meaning(template));

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::partition::staging::unfinished_rollback;
+use super::partition::template::NewTemplate;
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
@@ -32,12 +34,12 @@ pub(crate) fn restart_time(before: &Situation<'_>) -> Timestamp {
     }
 }
 
-/// Returns the time of the restart that a rollback under a hold leaves, if it leaves one.
+/// Returns the time of the restart that a rollback under a hold leaves, if what it leaves is nothing but one.
 pub(crate) fn left_restart(before: &Situation<'_>) -> Option<Timestamp> {
     let left = Hold::in_force(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
     let left = before.revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
-    let at = left.restarted_at().filter(|at| before.daemon_set.template().restarted_at() != Some(at))?;
-    at.parse().ok()
+    let at = left.restarted_at()?.parse().ok()?;
+    unfinished_rollback(&before.revisions, &NewTemplate::Restart(at)).map(|_| at)
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
     /// The same command goes on with the way back that its client has died on.
     #[test]
     fn the_restart_that_a_rollback_leaves_is_known() {
-        let left = |is_undo: bool| {
+        let left = |is_undo: bool, image: &str| {
             let flags = StageFlags {
                 is_undo,
                 replaced_revision: Some("hash2".to_owned()),
@@ -102,14 +104,15 @@ mod tests {
                 "kubectl-ds/gates": flags.to_annotation()});
             let world = world().daemon_set(json!({"metadata": {"annotations": annotations},
                 "spec": {"updateStrategy": {"type": "OnDelete"}}}));
-            let mut world = world.revision_of_image("hash2", 9, "agent:1");
-            let restarted = json!({"annotations": {"kubectl.kubernetes.io/restartedAt": at("11:40:00")}});
+            let mut world = world.revision_of_image("hash2", 9, image);
+            let restarted = json!({"kubectl.kubernetes.io/restartedAt": at("11:40:00")});
             let revision = world.snapshot.controller_revisions.last_mut().unwrap();
-            revision.object["data"]["spec"]["template"]["metadata"] = restarted;
+            revision.object["data"]["spec"]["template"]["metadata"]["annotations"] = restarted;
             let snapshot = world.finish();
             let index = Index::new(&snapshot);
             left_restart(&Situation::new(&index, &snapshot.daemon_sets[0]))
         };
-        assert_eq!((left(true), left(false)), (at("11:40:00").parse().ok(), None));
+        assert_eq!((left(true, "agent:1"), left(false, "agent:1")), (at("11:40:00").parse().ok(), None));
+        assert_eq!(left(true, "agent:2"), None, "it had been restarted before");
     }
 }

@@ -634,7 +634,7 @@ fn a_rollout_for_one_generation_does_not_go_on_over_a_pause_or_another_template(
         ended.err
     };
     let pause = |_: &Cluster, server: &Server| assert_eq!(run(server, &["pause", "agent"]).code, Some(0));
-    assert!(of("agent", &pause).contains("was paused since the rollout had begun"));
+    assert!(of("agent", &pause).contains("was paused after the rollout had begun"));
     let change = |cluster: &Cluster, path: &str, value: Value| {
         cluster.edit(|object| {
             *object["spec"]["template"]["spec"].pointer_mut(path).unwrap() = value;

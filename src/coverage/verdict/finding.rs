@@ -116,7 +116,7 @@ pub struct Diagnosis {
     pub origin: Origin,
     /// Whether it passes by itself.
     pub passing: Passing,
-    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been.
+    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been terminating.
     pub waits_for_leaving: bool,
 }
 
@@ -147,7 +147,7 @@ pub struct Finding {
     pub origin: Origin,
     /// Whether it passes by itself.
     pub passing: Passing,
-    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been.
+    /// Whether the pod waits for nothing but that terminating pods leave, however long they have been terminating.
     pub waits_for_leaving: bool,
     /// What is wrong.
     pub message: Sentence,

@@ -42,8 +42,9 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
         let owner = subject.index.all_daemon_sets().find(|daemon_set| is_of(other, daemon_set));
         // NodeLocal DNSCache has its addresses after -localip; clients and other servers have them elsewhere.
         owner.filter(|_| other.spec.host_network).map(DaemonSet::template).is_some_and(|template| {
-            let words = texts(template.value()).into_iter().flat_map(|text| text.split([',', ' ', '=']));
-            let addresses = words.skip_while(|word| !word.ends_with("-localip")).skip(1);
+            let words = texts(template.value()).into_iter().flat_map(|text| text.split([',', ' ', '=', '"', '\'']));
+            let addresses =
+                words.filter(|word| !word.is_empty()).skip_while(|word| !word.ends_with("-localip")).skip(1);
             addresses.take_while(|word| word.parse::<IpAddr>().is_ok()).any(asks)
         })
     };
@@ -101,7 +102,7 @@ pub fn of_service(subject: &Subject, pod: &Pod, finding: Finding, end: Option<&C
     // What the kubelet tells a pod of the Service is the same for every revision.
     let is_told = |text: &str| dialed(&said).is_some_and(|address| text.contains(address));
     let is_lost = ["i/o timeout", "no route to host", "timed out"].iter().any(|words| said.contains(words));
-    let is_asked = dialed(&said).is_some_and(|address| asks_service(&said, address));
+    let is_asked = dialed(&said).is_some_and(|address| asks_api_server(&said, address));
     if is_lost && is_asked && !template_of(subject, pod).texts().into_iter().any(is_told) {
         return finding.with_origin(Origin::Template(TemplatePart::Sandbox));
     }
@@ -120,11 +121,29 @@ fn dialed(said: &str) -> Option<&str> {
     address.trim_matches(['[', ']']).parse::<IpAddr>().is_ok().then_some(address)
 }
 
-/// Returns whether the address that was dialed is that of the API server's Service: it is not that of another host of a URL.
-fn asks_service(said: &str, address: &str) -> bool {
-    let Some((_, url)) = said.split_once("://") else { return dials_service(said) };
-    let is_address = url.strip_prefix(address).is_some_and(|rest| rest.starts_with([':', '/']));
-    is_address || url.starts_with("kubernetes.default")
+/// What only the API server has below a host.
+const OF_API_SERVER: [&str; 8] = [
+    "apis/",
+    "api/v1/nodes",
+    "api/v1/namespaces",
+    "api/v1/pods",
+    "api/v1/services",
+    "api/v1/endpoints",
+    "api/v1/configmaps",
+    "api/v1/secrets",
+];
+
+/// Returns whether a line says that the API server was asked: at its Service's name, at a private address, or for what only it has.
+fn asks_api_server(said: &str, address: &str) -> bool {
+    let Some((_, url)) = said.split("dial tcp ").next().and_then(|before| before.rsplit_once("://")) else {
+        return is_private(address);
+    };
+    let is_address =
+        url.trim_start_matches('[').strip_prefix(address).is_some_and(|rest| rest.starts_with([':', '/', ']']));
+    let path = url.split_once('/').map_or("", |(_, path)| path);
+    is_address && is_private(address)
+        || url.starts_with("kubernetes.default")
+        || OF_API_SERVER.iter().any(|start| path.starts_with(start))
 }
 
 /// Says of a failure that another pod of the node, which is not ready, is to be fixed first: its noun, and what is missing without it.
@@ -198,17 +217,15 @@ fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Findin
 
 /// Returns whether a connection failed that may be to the Service of the API server: a private address at its port, without a URL.
 fn dials_service(said: &str) -> bool {
-    let address = || said.split_once("dial tcp ")?.1.split_once(":443: ").map(|(address, _)| address);
-    let is_private = |address: &str| {
-        let mut parts = address.split('.').map(|part| part.parse::<u8>().ok());
-        match (parts.next().flatten(), parts.next().flatten()) {
-            (Some(10), Some(_)) | (Some(192), Some(168)) => true,
-            (Some(172), Some(second)) => (16..32).contains(&second),
-            (Some(100), Some(second)) => (64..128).contains(&second),
-            _ => false,
-        }
-    };
-    !said.contains("://") && address().is_some_and(is_private)
+    !said.contains("://") && dialed(said).is_some_and(is_private)
+}
+
+fn is_private(address: &str) -> bool {
+    match address.parse() {
+        Ok(IpAddr::V4(address)) => address.is_private() || matches!(address.octets(), [100, 64..=127, ..]),
+        Ok(IpAddr::V6(address)) => address.is_unique_local(),
+        Err(_) => false,
+    }
 }
 
 fn is_of(pod: &Pod, daemon_set: &DaemonSet) -> bool {

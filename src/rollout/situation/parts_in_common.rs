@@ -182,18 +182,23 @@ fn entry_of(change: &Change) -> Option<(&str, &str)> {
 }
 
 /// Returns whether pods are on the network of their nodes, and have the port of an address in the template: declared, or in an argument or
-/// a variable; or probed at that address, which other programs hardly have.
+/// a variable; or probed at that address, at which they must have listened to become ready.
 fn listens_on(template: &Template, address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
     let Ok(number) = port.parse::<u64>() else { return false };
     let has = |value: &Value| value.as_u64() == Some(number);
+    let at_home = |host: &str| match host.trim_matches(['[', ']']) {
+        "localhost" | "::1" => "127.0.0.1".to_owned(),
+        other => other.to_owned(),
+    };
+    let is_host = |probed: &Value| probed.as_str().is_some_and(|probed| at_home(probed) == at_home(host));
     let is_declared = |entry: &Value| ["containerPort", "hostPort"].iter().any(|name| has(&entry[name]));
     let mut ports = containers(template.value()).flat_map(|container| items(container, "ports"));
     let is_probed = |container: &Value| {
         let probes = ["livenessProbe", "readinessProbe", "startupProbe"].iter().map(|probe| &container[probe]);
         let mut by = probes.flat_map(|probe| ["httpGet", "tcpSocket"].map(|by| &probe[by]));
-        by.any(|by| has(&by["port"]) && by["host"] == host)
+        by.any(|by| has(&by["port"]) && is_host(&by["host"]))
     };
     template.value()["spec"]["hostNetwork"] == true
         && (ports.any(is_declared)

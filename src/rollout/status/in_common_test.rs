@@ -131,6 +131,7 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
     let argument = |port: u32| json!({"args": [format!("--web.listen-address=[$(IP)]:{port}")]});
     let probed =
         |port: u32| json!({"livenessProbe": {"httpGet": {"host": "10.1.0.1", "path": "/health", "port": port}}});
+    let at_home = json!({"livenessProbe": {"httpGet": {"host": "localhost", "path": "/health", "port": 9100}}});
     let pod_ip = json!({"livenessProbe": {"httpGet": {"path": "/health", "port": 9100}}});
     for (before, after, is_revision) in [
         (on(true, "agent:1", &declared), on(true, "agent:2", &declared), false),
@@ -144,11 +145,14 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
         (on(true, "agent:1", &argument(91001)), on(true, "agent:1", &argument(9100)), true),
         (on(false, "agent:1", &argument(9100)), on(true, "agent:1", &argument(9100)), true),
         (on(false, "agent:1", &argument(9100)), on(false, "agent:2", &argument(9100)), true),
+        (on(true, "agent:1", &at_home), on(true, "agent:2", &at_home), false),
     ] {
         let world = revisions(before, after.clone()).node("b", json!({}));
         let mut pod = since(SINCE);
         pod["spec"] = after.clone();
-        let failing = crashes("listen tcp 10.1.0.1:9100: bind: address already in use", "Error");
+        let is_at_home = after["containers"][0]["livenessProbe"]["httpGet"]["host"] == "localhost";
+        let address = if is_at_home { "127.0.0.1:9100" } else { "10.1.0.1:9100" };
+        let failing = crashes(&format!("listen tcp {address}: bind: address already in use"), "Error");
         let mut world = with_old(world.unready_pod("agent-b", "b", failing, pod), &["c", "d"]);
         world.snapshot.pods_complete = PodsComplete::default();
         let status = status(world, &[]);
@@ -330,6 +334,8 @@ fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
     let in_loop = "[FATAL] plugin/loop: Loop (169.254.25.10:46893 -> 169.254.25.10:53) detected for zone \".\"";
     let api = "Get \"https://10.96.0.1:443/api/v1/nodes/n\": dial tcp 10.96.0.1:443: i/o timeout";
     let intake = "Post \"https://intake.example.com/api/v1/check\": dial tcp 10.4.0.8:443: i/o timeout";
+    let named = "[https://docs.example.com] Get \"https://a.hcp.example.com:443/api/v1/nodes/n\": dial tcp 20.103.7.9:443: i/o timeout";
+    let public = "Post \"https://20.103.7.9/api/v1/check\": dial tcp 20.103.7.9:443: i/o timeout";
     let with = |image: &str, policy: &str, host: &str| {
         let mut spec = of(image, json!({"env": [{"name": "KUBERNETES_SERVICE_HOST", "value": host}]}));
         spec["dnsPolicy"] = json!(policy);
@@ -340,6 +346,8 @@ fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
         (with("agent:1", "ClusterFirst", ""), with("agent:2", "Default", ""), in_loop, true),
         (with("agent:1", "Default", ""), with("agent:2", "Default", ""), api, false),
         (with("agent:1", "Default", ""), with("agent:2", "Default", "10.96.0.1"), api, true),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), named, false),
+        (with("agent:1", "Default", ""), with("agent:2", "Default", ""), public, true),
         (with("agent:1", "Default", ""), with("agent:2", "ClusterFirst", ""), api, true),
         (with("agent:1", "Default", ""), with("agent:2", "Default", ""), "dial tcp 10.4.0.8:5432: i/o timeout", true),
         // Another server has an API, too, and which one is asked, or forwarded to, the template may say.

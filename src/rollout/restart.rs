@@ -112,7 +112,7 @@ mod tests {
             let index = Index::new(&snapshot);
             left_restart(&Situation::new(&index, &snapshot.daemon_sets[0]))
         };
-        assert_eq!((left(true, "agent:1"), left(false, "agent:1")), (at("11:40:00").parse().ok(), None));
-        assert_eq!(left(true, "agent:2"), None, "it had been restarted before");
+        assert_eq!((left(true, "agent:2"), left(false, "agent:2")), (at("11:40:00").parse().ok(), None));
+        assert_eq!(left(true, "agent:1"), None, "it had been restarted before");
     }
 }

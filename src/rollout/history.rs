@@ -67,7 +67,12 @@ fn row(
     let template = revision.template.as_ref().ok();
     // If nobody knows what it replaced, the next older one says most.
     let next = || older.iter().find_map(|older| older.template.as_ref().ok());
-    let before = replaced.get(&object.revision).copied().or_else(next);
+    let has_it = |before: &Template, other: &Revision<'_>| {
+        other.number() != revision.number() && other.template.as_ref().is_ok_and(|other| other.same_meaning(before))
+    };
+    // Its own earlier rollout is not what it replaced.
+    let is_other = |before: &&Template| revisions.all.iter().any(|other| has_it(before, other));
+    let before = replaced.get(&object.revision).copied().filter(is_other).or_else(next);
     let changes = before.zip(template).map(|(before, template)| difference(before, template)).unwrap_or_default();
     let same_as = template.and_then(|template| {
         let same = |other: &&Revision<'_>| other.template.as_ref().is_ok_and(|other| other.same_meaning(template));

@@ -96,6 +96,7 @@ mod tests {
             let flags = StageFlags {
                 is_undo,
                 replaced_revision: Some("hash2".to_owned()),
+                target_revision: Some("hash1".to_owned()),
                 progress_deadline_seconds: 600,
                 ..StageFlags::default()
             };

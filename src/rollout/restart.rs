@@ -2,8 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::partition::staging::unfinished_rollback;
-use super::partition::template::NewTemplate;
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
@@ -38,8 +36,10 @@ pub(crate) fn restart_time(before: &Situation<'_>) -> Timestamp {
 pub(crate) fn left_restart(before: &Situation<'_>) -> Option<Timestamp> {
     let left = Hold::in_force(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
     let left = before.revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
-    let at = left.restarted_at()?.parse().ok()?;
-    unfinished_rollback(&before.revisions, &NewTemplate::Restart(at)).map(|_| at)
+    let live = before.daemon_set.template();
+    let only_restarts = left.value()["spec"] == live.value()["spec"];
+    let at = left.restarted_at().filter(|at| only_restarts && live.restarted_at() != Some(at))?;
+    at.parse().ok()
 }
 
 #[cfg(test)]

@@ -201,6 +201,15 @@ fn create_objects(cluster: &ControlPlane) {
             && pods.iter().all(|pod| pod["status"]["phase"] == "Running"))
         .then_some(())
     });
+    // Nothing tells when a policy has come into force but its effect; pods that are created before are never refused.
+    cluster.wait_until("the policies are in force", || {
+        let is_refused = |namespace: &&str| {
+            let probe = ["run", "probe", "--image=probe", "--dry-run=server", "-n", namespace];
+            let refusal = cluster.try_kubectl(&probe, None).stderr;
+            String::from_utf8_lossy(&refusal).contains("ValidatingAdmissionPolicy")
+        };
+        ["governed", "misgoverned"].iter().all(is_refused).then_some(())
+    });
     for file in ["creation.yaml", "scheduling.yaml", "eligibility.yaml", "kubelets.yaml", "rollouts.yaml"] {
         cluster.create(&manifest(file));
     }

@@ -23,6 +23,7 @@ use crate::support::shown;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const PODS: &str = "/api/v1/namespaces/team/pods";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/team/daemonsets";
 
 /// Answers watches with connections that stay open, and keeps their senders by path; all else is `cluster`.
@@ -137,7 +138,9 @@ fn watches_from_before_the_machine_was_asleep_are_opened_again() {
         let live: Live = live_at(&options(&server), clock).await.unwrap();
         let mut watch = live.watch(agent()).await.unwrap();
         let test = async {
+            // What is watched only afterwards has not been asleep.
             watches.opened(&mut watch, PODS, 1).await;
+            watches.opened(&mut watch, LEASES, 1).await;
             NOW.fetch_add(3_600, Ordering::Relaxed);
             watches.opened(&mut watch, PODS, 2).await;
             // How long they are stale in between depends on the machine that tests.

@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use futures::stream::{self, Stream};
-use tokio::time::{Instant, sleep};
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::list::{self, List, Listed};
 use super::request::Transport;
@@ -103,6 +104,7 @@ pub(super) fn follow<'a, T: Object + 'a>(
         pause: FIRST_PAUSE,
         newest: 0,
         stale_since: None,
+        awake: now(transport),
     };
     stream::unfold(follower, async |mut follower| Some((follower.change().await, follower)))
 }
@@ -124,6 +126,8 @@ struct Follower<'a, K> {
     newest: u64,
     /// Since when every list has been older than that.
     stale_since: Option<Instant>,
+    /// When this machine was last known to be awake, by its clock and for the process.
+    awake: (Timestamp, Instant),
 }
 
 enum State<'a> {
@@ -160,7 +164,7 @@ impl<'a, K> Follower<'a, K> {
                     let event = tokio::select! {
                         biased;
                         event = events.next::<T>(&self.list) => event,
-                        () = self.sleep_of_the_machine() => {
+                        () = sleep_of_the_machine(self.transport, &mut self.awake) => {
                             Err(ConnectionError::lost("this machine was asleep").into())
                         }
                     };
@@ -169,19 +173,6 @@ impl<'a, K> Follower<'a, K> {
             };
             if let Some(change) = change {
                 return change;
-            }
-        }
-    }
-
-    /// Ends once this machine has been asleep: that the connection of a watch has not outlived that is not noticed for a while.
-    async fn sleep_of_the_machine(&self) {
-        let observed = &self.transport.connection.observed;
-        loop {
-            let (began, waited) = (observed.local_time(), Instant::now());
-            sleep(TICK).await;
-            // The time of an `Instant` stands still meanwhile.
-            if observed.local_time().duration_since(began).unsigned_abs() > waited.elapsed() + SLEPT {
-                return;
             }
         }
     }
@@ -248,6 +239,7 @@ impl<'a, K> Follower<'a, K> {
         let longest = Duration::from_secs(seconds.into()) + GRACE;
         let max_silence = if self.list.kind == Kind::Events { longest } else { longest.min(MAX_SILENCE) };
         let began = Instant::now();
+        self.awake = now(self.transport);
         let opened = async {
             let path = self.list.watch(&version, seconds)?;
             Events::new(self.transport.watch(&request, &path, T::accept(), max_silence).await?)
@@ -375,4 +367,22 @@ impl<'a, K> Follower<'a, K> {
         self.state = State::Pausing(version, self.pause);
         self.pause = (self.pause * 2).min(MAX_PAUSE);
     }
+}
+
+/// Ends once this machine has been asleep: that the connection of a watch has not outlived that is not noticed for a while.
+/// How long it waits survives events: those that had arrived before are read first.
+async fn sleep_of_the_machine(transport: &Transport, awake: &mut (Timestamp, Instant)) {
+    loop {
+        sleep_until(awake.1 + TICK).await;
+        let (time, waited) = std::mem::replace(awake, now(transport));
+        // The time of an `Instant` stands still meanwhile.
+        if awake.0.duration_since(time).unsigned_abs() > awake.1.duration_since(waited) + SLEPT {
+            return;
+        }
+    }
+}
+
+/// Returns the time by this machine's clock and for the process.
+fn now(transport: &Transport) -> (Timestamp, Instant) {
+    (transport.connection.observed.local_time(), Instant::now())
 }

@@ -63,7 +63,7 @@ pub fn write_dump_file(
     let redactor = redactor(snapshot, options);
     replace_file(path, |file, name| {
         let mut out = BufWriter::with_capacity(1 << 18, file);
-        if name.extension().is_some_and(|extension| extension == "gz") {
+        if name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz")) {
             // No timestamp, so that the same objects give the same bytes.
             let mut gzip: GzEncoder<_> = GzBuilder::new().write(&mut out, Compression::default());
             write_unless(has_to_end, redactor, snapshot, options, &mut gzip)?;

@@ -169,7 +169,7 @@ impl<V: Verb> RunCommand for V {
         let read = timeout(time_limit.unwrap_or(Duration::MAX), session.read_for_change(named, asks, io)).await;
         let mut snapshot = read.map_err(|_| not_read(time_limit))??;
         if let Some(gates) = self.gates() {
-            let daemon_set = only_one(&snapshot, &named.name)?;
+            let daemon_set = only_one(&snapshot)?;
             if daemon_set.flavor() == Flavor::Advanced {
                 return Err(refusal::advanced("a gate such as --soak").into());
             }
@@ -181,31 +181,31 @@ impl<V: Verb> RunCommand for V {
         }
         let mut is_answered = true;
         if asks {
-            let trials = self.trials(&snapshot, only_one(&snapshot, &named.name)?);
+            let trials = self.trials(&snapshot, only_one(&snapshot)?);
             let wanted = trials.len();
             let asked = session.ask_before_change(trials, io).await?;
             is_answered = !tries || asked.len() == wanted;
             snapshot.admissions.extend(asked);
         }
         if self.is_hold() && settings.dry_run == DryRun::Off {
-            let daemon_set = only_one(&snapshot, &named.name)?;
+            let daemon_set = only_one(&snapshot)?;
             let command = name_of(daemon_set).command("pause");
             let repeat = Fix::new("to repeat it", self.switches().into_iter().fold(command, Command::switch));
             let plan = Plan::pause(daemon_set, snapshot.now);
             (snapshot.now, _) = held_at(&plan, daemon_set, snapshot.now, repeat, &session, io).await?;
         }
-        let daemon_set = only_one(&snapshot, &named.name)?;
+        let daemon_set = only_one(&snapshot)?;
         if asks
             && tries
             && let Some((hash, stored)) = self.template_of_admission(&snapshot, daemon_set, &session, io).await?
         {
             let uid = daemon_set.metadata.uid.clone();
             snapshot.admissions.retain(|it| it.daemon_set_uid != uid || it.hash != hash);
-            let trial = trial_of(&snapshot, only_one(&snapshot, &named.name)?, &hash, &stored);
+            let trial = trial_of(&snapshot, only_one(&snapshot)?, &hash, &stored);
             let asked = session.ask_before_change(trial, io).await?;
             snapshot.admissions.extend(asked);
         }
-        let daemon_set = only_one(&snapshot, &named.name)?;
+        let daemon_set = only_one(&snapshot)?;
         let index = Index::new(&snapshot);
         let before = Situation::new(&index, daemon_set);
         let Planned { plan, after, mut report } = self.plan(&before)?;
@@ -362,14 +362,18 @@ async fn follow(
 }
 
 /// Returns the only DaemonSet that was found.
-pub(super) fn only_one<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a DaemonSet, CommandError> {
+pub(super) fn only_one(snapshot: &Snapshot) -> Result<&DaemonSet, CommandError> {
     let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
     match all.as_slice() {
         [one] => Ok(one),
+        [] => Err(CommandError::usage("this needs one DaemonSet, and none was found")),
         several => {
-            let namespaces: Vec<_> = several.iter().map(|one| one.metadata.namespace.as_str()).collect();
-            Err(CommandError::usage(format!("{} DaemonSets are named {name:?}", several.len()))
-                .hint(Fix::new("choose one", Command::choice("-n", namespaces))))
+            let mut names: Vec<String> = several.iter().map(|one| name_of(one).title()).collect();
+            names.sort_unstable();
+            let give = if names.len() > 5 { "give one, such as" } else { "give one" };
+            let shown = names.into_iter().take(5);
+            Err(CommandError::usage(format!("this needs one DaemonSet, and there are {}", several.len()))
+                .hint(Fix::new(give, Command::choice("", shown))))
         }
     }
 }

@@ -11,16 +11,16 @@ use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
-use super::watch::{Display, RejectedCredentials, check_watch, notices, warn_once};
+use super::watch::{Display, RejectedCredentials, check_watch, look, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::{Flavors, Query, Wanted};
 use crate::connection::parse_duration;
-use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 use crate::render;
 use crate::render::page::Page;
 use crate::report::clusters::ClusterReports;
+use crate::report::coverage::Incomplete;
 use crate::report::recent_changes::ChangesReport;
 use crate::rollout::recent_changes::{FollowedChanges, recent_changes};
 
@@ -123,10 +123,8 @@ async fn follow(
         (FollowedChanges::default(), RejectedCredentials::default(), Vec::new(), true);
     loop {
         let looked = Instant::now();
-        watch.snapshot().await;
-        rejection.check(&watch)?;
-        display.print_warnings(session, io)?;
-        let mut report = changes.update(watch.snapshot().await, since);
+        let snapshot = look(&mut watch, &mut display, &mut rejection, session, io).await?;
+        let mut report = changes.update(snapshot, since);
         let mut notices = notices(&watch);
         match display {
             Display::Json if is_first || !report.changes.is_empty() => {
@@ -136,16 +134,16 @@ async fn follow(
             _ if is_first => view.write(out, |page| text(&report, page))?,
             _ => {
                 // The first report has already listed what could not be read.
-                notices.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
+                notices.extend(Incomplete::sentences(&report.incomplete));
                 view.write(out, |page| render::recent_changes::lines(&report, page))?;
             }
         }
         if is_first {
-            warned.extend(report.incomplete.iter().map(|gap| sanitize(&gap.message)));
+            warned.extend(Incomplete::sentences(&report.incomplete));
         }
         is_first = false;
         out.flush()?;
-        warn_once(&notices, &mut warned, io)?;
+        warn_once(notices, &mut warned, io)?;
         io.interrupt.unless_requested(display.next_look(&mut watch, looked)).await.ok_or_else(interrupted)?;
     }
 }

@@ -12,15 +12,15 @@ use super::parse::parse_names;
 use super::session::{GlobalArgs, Session, show_progress};
 use super::status::AcceptArgs;
 use super::status_watch::{LAST_READ, in_time, timed_out};
-use super::watch::{Display, RejectedCredentials, check_readable, check_watch, notices, until, warn_once};
+use super::watch::{Display, RejectedCredentials, check_watch, look, notices, until, warn_once};
 use super::{Failure, RunCommand, gate};
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::connection::parse_duration;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
-use crate::model::daemon_set::Flavor;
 use crate::model::snapshot::{Snapshot, UnknownName};
 use crate::render;
+use crate::render::change_lines::write_line;
 use crate::report::acceptance::Acceptance;
 use crate::report::compare::{CompareReport, Comparison};
 use crate::rollout::compare::{CompareOptions, compare};
@@ -207,11 +207,8 @@ impl Asked<'_> {
         let mut is_late = false;
         loop {
             let looked = Instant::now();
-            in_time(deadline, watch.snapshot()).await?;
-            rejection.check(&watch)?;
-            display.print_warnings(session, io)?;
-            let mut snapshot = in_time(deadline, watch.snapshot()).await?.clone();
-            check_readable(&snapshot, Flavor::Apps)?;
+            let looks = look(&mut watch, &mut display, &mut rejection, session, io);
+            let mut snapshot = in_time(deadline, looks).await??.clone();
             self.choose(&mut snapshot);
             let mut report = self.compare(&snapshot, false);
             let mut is_over = watch.staleness().is_none() && report.verdict != Comparison::Worse;
@@ -220,12 +217,12 @@ impl Asked<'_> {
                 report = in_time(deadline, self.answer(io)).await??;
                 is_over = report.verdict != Comparison::Worse;
             }
-            warn_once(&notices(&watch), &mut warned, io)?;
+            warn_once(notices(&watch), &mut warned, io)?;
             let headline = render::compare::headline(&report);
             if headline != last {
                 let shown = match display {
                     Display::Json => output::print_json_line(&mut report, &view, out),
-                    _ => writeln!(out, "{} {}", report.now, view.show(&headline)),
+                    _ => write!(out, "{}", view.text(|page| write_line(report.now, &headline, page))),
                 };
                 match shown.and_then(|()| out.flush()) {
                     // Nobody waits for the end.

@@ -178,15 +178,9 @@ impl CoverageQuestion {
         tell_changes(&mut report, &snapshot);
         let counts = report.daemon_sets.iter().map(|daemon_set| &daemon_set.counts);
         let gate = gate::all_available(counts, &report.incomplete, session);
-        let is_empty = report.daemon_sets.is_empty();
         filter.apply(&mut report);
-        if !is_data && is_empty && snapshot.unknown_names.is_empty() {
-            session.say_none_found(io)?;
-        } else if !is_data && !is_empty && report.daemon_sets.is_empty() {
-            session.say_none_match(filter, io)?;
-        }
-        let exit = session.check_unknown_names(&snapshot);
-        let exit = exit.and_then(|()| if *exit_code { gate } else { Ok(Exit::Success) });
+        let is_shown = is_data || !report.daemon_sets.is_empty();
+        let exit = session.conclude(&snapshot, filter, is_shown, exit_code.then_some(gate), io)?;
         Ok(Answer { report, exit })
     }
 

@@ -52,7 +52,7 @@ pub fn run(arguments: &ExplainArgs, io: &Io<'_>, out: &mut dyn Write) -> Result<
         return Ok(Exit::Success);
     };
     // What kubectl calls NotReady is a node; here it is a pod, too.
-    let of_kubectl = ReasonCode::of_kubectl(code).map(ReasonCode::name).filter(|other| other != code);
+    let of_kubectl = ReasonCode::of_word(code).map(ReasonCode::name).filter(|other| other != code);
     let of_kubectl = of_kubectl.and_then(|other| Some((other, section(CODES, other)?)));
     let found = match (section(CODES, code), section(STATUSES, code), of_kubectl) {
         (None, None, _) => return Err(CommandError::new(format!("{code} is not documented")).into()),

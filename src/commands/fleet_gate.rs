@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::partition_run::Run;
-use super::session::{Session, read_twice_if_short, read_what_it_needs, show_progress};
+use super::session::{Session, read_twice_if_short, read_what_it_needs, show_progress, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
@@ -42,7 +42,7 @@ impl Fleet {
             },
         };
         let message = format!("trouble of other DaemonSets will not stop the rollout: {}", why.unwrap_or_default());
-        writeln!(io.err, "warning: {}", session.view.show(&message))?;
+        warn(vec![message], io)?;
         Ok(None)
     }
 }

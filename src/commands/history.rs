@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 
+use super::change::only_one;
 use super::output::{self, Output, formats};
 use super::parse::{Named, parse_name};
 use super::session::{GlobalArgs, warn};
@@ -21,6 +22,7 @@ use crate::model::template::Template;
 use crate::render;
 use crate::render::unified::{self, Labeled};
 use crate::render::view::View;
+use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::history::{DiffSide, TemplateSource};
 use crate::rollout::history::{diff, history, manifest_with, side};
@@ -174,25 +176,25 @@ async fn answer(
     let snapshot = session.read(query, io).await?;
     let (sides, unified) = match question {
         Question::Revisions => {
-            let mut report = history(&only_one(&snapshot, "history NAME")?, &snapshot);
+            let mut report = history(&Revisions::of(only_one(&snapshot)?, &snapshot), &snapshot);
             output::print(output, &mut report, &view, out, |report, page| {
                 render::history::one(report, output == Some(Output::Wide), page);
             })?;
             return Ok(Exit::Success);
         }
         Question::Template(address) => {
-            let revisions = only_one(&snapshot, "--revision")?;
+            let revisions = Revisions::of(only_one(&snapshot)?, &snapshot);
             if output.is_some() && Hold::in_force(revisions.daemon_set).is_some() {
                 let name = sanitize(&name_of(revisions.daemon_set).title());
                 let what = "the manifest has the update strategy from before";
-                writeln!(io.err, "warning: {name} is held by kubectl ds: {what}; applied now, it would end the hold")?;
+                warn(vec![format!("{name} is held by kubectl ds: {what}; applied now, it would end the hold")], io)?;
             }
             print_template(&revisions, address, &snapshot, output, &view, out)?;
             return Ok(Exit::Success);
         }
         Question::Diff { sides, unified } => (sides, unified),
     };
-    let revisions = only_one(&snapshot, "--diff")?;
+    let revisions = Revisions::of(only_one(&snapshot)?, &snapshot);
     let manifest = match &sides {
         Sides::Manifest(_, path) => {
             io.await_input(path, "a manifest")?;
@@ -233,23 +235,6 @@ async fn answer(
 impl Sides {
     fn reads_input(&self) -> bool {
         matches!(self, Sides::Manifest(_, path) if path == "-")
-    }
-}
-
-/// Returns the revisions of the only DaemonSet that was found.
-pub(super) fn only_one<'a>(snapshot: &'a Snapshot, flag: &str) -> Result<Revisions<'a>, CommandError> {
-    let all: Vec<_> = snapshot.daemon_sets_of_any_flavor().collect();
-    match all.as_slice() {
-        [daemon_set] => Ok(Revisions::of(daemon_set, snapshot)),
-        [] => Err(CommandError::usage(format!("{flag} needs one DaemonSet, and none was found"))),
-        several => {
-            let mut names: Vec<String> = several.iter().map(|daemon_set| name_of(daemon_set).title()).collect();
-            names.sort_unstable();
-            let give = if names.len() > 5 { "give one, such as" } else { "give one" };
-            let shown = names.into_iter().take(5);
-            Err(CommandError::usage(format!("{flag} needs one DaemonSet, and there are {}", several.len()))
-                .hint(Fix::new(give, Command::choice("", shown))))
-        }
     }
 }
 
@@ -314,7 +299,7 @@ pub(super) fn revisions_unknown(revisions: &Revisions<'_>, snapshot: &Snapshot) 
     snapshot.gap(Kind::ControllerRevisions, namespace)?;
     let name = name_of(revisions.daemon_set).title();
     let error = CommandError::new(format!("the revisions of {name} are not known"));
-    Some(error.hints(incomplete_for_history(snapshot, namespace).into_iter().map(|gap| gap.message)))
+    Some(error.hints(Incomplete::sentences(&incomplete_for_history(snapshot, namespace))))
 }
 
 /// Lists the existing revisions.

@@ -12,7 +12,7 @@ use super::output::{self, Output, formats};
 use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
-use super::watch::{Display, ProgressStyle, RejectedCredentials, check_watch, notices, warn_once};
+use super::watch::{Display, ProgressStyle, RejectedCredentials, check_watch, look, notices, warn_once};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::Query;
 use crate::coverage::filter::CoverageFilter;
@@ -28,6 +28,7 @@ use crate::render::rollout_screen;
 use crate::render::table::Heading;
 use crate::render::view::View;
 use crate::report::clusters::ClusterReports;
+use crate::report::coverage::Incomplete;
 use crate::report::list::{ListReport, ListRow};
 use crate::report::reason::ReasonCode;
 use crate::rollout::fleet;
@@ -181,17 +182,8 @@ impl Choice {
         let mut report = fleet::fleet(&snapshot);
         let gate = gate::all_available(report.daemon_sets.iter().map(|row| &row.counts), &report.incomplete, session);
         self.apply(&mut report);
-        if report.daemon_sets.is_empty()
-            && snapshot.unknown_names.is_empty()
-            && !self.output.is_some_and(Output::is_data)
-        {
-            match snapshot.daemon_sets.is_empty() {
-                true => session.say_none_found(io)?,
-                false => session.say_none_match(&self.filter, io)?,
-            }
-        }
-        let exit = session.check_unknown_names(&snapshot);
-        let exit = exit.and_then(|()| if self.exit_code { gate } else { Ok(Exit::Success) });
+        let is_shown = !report.daemon_sets.is_empty() || self.output.is_some_and(Output::is_data);
+        let exit = session.conclude(&snapshot, &self.filter, is_shown, self.exit_code.then_some(gate), io)?;
         Ok(Answer { report, exit })
     }
 
@@ -228,15 +220,13 @@ async fn follow(
     let mut warned = Vec::new();
     let report = loop {
         let looked = Instant::now();
-        watch.snapshot().await;
-        rejection.check(&watch)?;
-        display.print_warnings(session, io)?;
-        let snapshot = watch.snapshot().await;
+        let snapshot = look(&mut watch, &mut display, &mut rejection, session, io).await?;
         let now = snapshot.now;
         let mut report = choice.report(snapshot);
-        let notices = notices(&watch);
+        let mut notices = notices(&watch);
         if !matches!(display, Display::Screen(_)) {
-            warn_once(&notices, &mut warned, io)?;
+            notices.extend(Incomplete::sentences(&report.incomplete));
+            warn_once(std::mem::take(&mut notices), &mut warned, io)?;
         }
         match &mut display {
             Display::Screen(screen) => screen.draw(io, |view, rows| {

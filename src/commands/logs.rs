@@ -10,10 +10,11 @@ use futures::future::try_join_all;
 use futures::stream::{StreamExt, iter};
 use tokio::time::{Instant, timeout_at};
 
-use super::history::{no_revision, only_one, revisions_unknown};
+use super::change::only_one;
+use super::history::{no_revision, revisions_unknown};
 use super::node_choice::{NodeChoiceArgs, check_selected};
 use super::output::{self, Output, formats};
-use super::parse::parse_names;
+use super::parse::{parse_names, parse_revision_number};
 use super::place::{PlaceArgs, pod_on};
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::{Failure, RunCommand};
@@ -30,6 +31,7 @@ use crate::coverage::{gaps, telling_log};
 use crate::error::{CommandError, Exit};
 use crate::facts::Facts;
 use crate::facts::index::Index;
+use crate::facts::revisions::Revisions;
 use crate::io::Io;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
@@ -92,7 +94,7 @@ pub struct LogsArgs {
     #[command(flatten)]
     choice: NodeChoiceArgs,
     /// Only pods of this revision; for one DaemonSet
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number, allow_negative_numbers = true)]
     revision: Option<i64>,
     /// The container.
     ///
@@ -235,7 +237,7 @@ impl RunCommand for LogsArgs {
 /// Returns the hash of a revision of the only DaemonSet.
 fn hash_of(snapshot: &Snapshot, revision: Option<i64>) -> Result<Option<String>, CommandError> {
     let Some(number) = revision else { return Ok(None) };
-    let revisions = only_one(snapshot, "--revision")?;
+    let revisions = Revisions::of(only_one(snapshot)?, snapshot);
     match revisions.number(number) {
         Some(revision) => Ok(Some(revision.object.hash().to_owned())),
         None => Err(revisions_unknown(&revisions, snapshot).unwrap_or_else(|| no_revision(&revisions, number))),

@@ -57,7 +57,6 @@ mod version;
 mod watch;
 mod words;
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -224,6 +223,7 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
         Ok(parsed) => parsed,
         Err(error) => return print_clap_error(&error, as_json, io, out),
     };
+    io.unicode &= !cli.target.ascii;
     // The source that an error's hints have to use.
     let view = cli.target.view(io);
     if as_json {
@@ -245,7 +245,7 @@ pub async fn run(arguments: Vec<OsString>, io: &mut Io<'_>, out: &mut dyn Write)
             // Output from before the failure comes first.
             let _ = out.flush();
             let error = match unknown {
-                Some(unknown) if is_not_found(&error) => {
+                Some(unknown) if is_absent(&error) => {
                     CommandError { hints: error.hints, ..CommandError::usage(unknown.error(true)) }
                 }
                 Some(unknown) => error.hint(unknown.error(false)),
@@ -275,17 +275,14 @@ fn wants_json(arguments: &[OsString]) -> bool {
     false
 }
 
-/// Returns whether a command has failed because a name was not found.
-fn is_not_found(error: &CommandError) -> bool {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(ClusterError::NotFound { .. } | ClusterError::File { is_absence: true, .. }) = error.downcast_ref()
-        {
-            return true;
-        }
-        source = error.source();
-    }
-    false
+/// Returns the error of the cluster or dump that is the reason of another one.
+fn cluster_error(error: &CommandError) -> Option<&ClusterError> {
+    error.source.as_deref().and_then(|source| source.downcast_ref())
+}
+
+/// Returns whether a command has failed because something does not exist.
+fn is_absent(error: &CommandError) -> bool {
+    cluster_error(error).is_some_and(|error| !error.is_unread())
 }
 
 /// Runs a command until it ends or a signal asks it to.

@@ -44,6 +44,13 @@ pub(super) fn parse_revision_number(text: &str) -> Result<i64, String> {
         .map_err(|_| "expected the number of a revision, such as 3; `kubectl ds history NAME` lists them".to_owned())
 }
 
+/// Parses `CONTAINER=IMAGE`.
+pub(super) fn parse_image(text: &str) -> Option<(String, String)> {
+    let (container, image) =
+        text.split_once('=').filter(|(container, image)| !container.is_empty() && !image.is_empty())?;
+    Some((container.to_owned(), image.to_owned()))
+}
+
 /// Parses `NAME`, `ds/NAME`, `ads/NAME` for an Advanced DaemonSet, and `NAMESPACE/NAME` as in reports. Fails for any other kind.
 pub(super) fn parse_name(text: &str) -> Result<Named, CommandError> {
     let Some((before, name)) = text.split_once('/') else {
@@ -92,9 +99,9 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
     type Value = P::Value;
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<P::Value, clap::Error> {
-        let of_kubectl = || value.to_str().and_then(ReasonCode::of_kubectl).map(|code| OsStr::new(code.name()));
+        let of_word = || value.to_str().and_then(ReasonCode::of_word).map(|code| OsStr::new(code.name()));
         let parsed = self.0.parse_ref(command, argument, value);
-        let parsed = parsed.or_else(|error| match of_kubectl() {
+        let parsed = parsed.or_else(|error| match of_word() {
             Some(code) => self.0.parse_ref(command, argument, code),
             None => Err(error),
         });

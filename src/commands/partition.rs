@@ -22,7 +22,7 @@ use super::partition_requests::{older, unanswered};
 use super::partition_run::{Run, RunClock, repeat};
 use super::session::{GlobalArgs, Session, show_progress, warn};
 use super::watch::{self, Display};
-use super::{Failure, RunCommand, interrupted, output, refusal};
+use super::{Failure, RunCommand, cluster_error, interrupted, is_absent, output, refusal};
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
@@ -138,7 +138,7 @@ impl RunCommand for PartitionArgs {
         let session = change::open(&target, &named, dry_run, io).await?;
         if let Some(image) = as_job {
             let snapshot = session.read_for_change(&named, false, io).await?;
-            let daemon_set = only_one(&snapshot, &named.name)?;
+            let daemon_set = only_one(&snapshot)?;
             let name = name_of(daemon_set);
             if let (true, Some(flag)) = (name.is_advanced(), not_for_advanced(&request)) {
                 return Err(refusal::advanced(flag).into());
@@ -263,18 +263,18 @@ impl Order<'_> {
             (None, Some(earlier)) => {
                 let read = self.read_patiently(&request, true, earlier.written.as_ref(), io).await;
                 read.inspect_err(|failure| {
-                    earlier.is_lost.set(matches!(failure, Failure::Error(error) if is_deleted(error)));
+                    earlier.is_lost.set(matches!(failure, Failure::Error(error) if is_absent(error)));
                 })?
             }
         };
         if let Some(earlier) = earlier {
-            let daemon_set = only_one(&snapshot, &named.name)?;
+            let daemon_set = only_one(&snapshot)?;
             if let Some(loss) = loss(daemon_set, &earlier.stage) {
                 earlier.is_lost.set(true);
                 return Err(refusal::lost(&name_of(daemon_set), loss, earlier.again.clone(), None).into());
             }
         }
-        let is_advanced = only_one(&snapshot, &named.name)?.flavor() == Flavor::Advanced;
+        let is_advanced = only_one(&snapshot)?.flavor() == Flavor::Advanced;
         if let (true, Some(flag)) = (is_advanced, not_for_advanced(&request)) {
             return Err(refusal::advanced(flag).into());
         }
@@ -289,11 +289,11 @@ impl Order<'_> {
         }
         if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
             request.begun_as = Some(begun_as(generation, &request.template));
-            check_pause(only_one(&snapshot, &named.name)?, &request)?;
+            check_pause(only_one(&snapshot)?, &request)?;
         }
         // Its client may have died on the way back: what has failed must not be rolled out again.
         if let (true, None) = (request.rolls_back, earlier)
-            && let daemon_set = only_one(&snapshot, &named.name)?
+            && let daemon_set = only_one(&snapshot)?
             && let Some(unfinished) = unfinished_rollback(&Revisions::of(daemon_set, &snapshot), &request.template)
         {
             let number = match unfinished {
@@ -307,13 +307,13 @@ impl Order<'_> {
             return ended.map(|()| (exit, None)).map_err(|failure| not_taken_back(failure, &name));
         }
         if let Some(generation) = self.if_generation.filter(|_| earlier.is_none()) {
-            check_generation(&snapshot, only_one(&snapshot, &named.name)?, generation, &request)?;
+            check_generation(&snapshot, only_one(&snapshot)?, generation, &request)?;
         }
         let (request, path) = (&request, manifest.map(|(path, _)| *path));
         let make_plan =
             |snapshot: &Snapshot, stored: Option<&Template>| -> Result<(PlannedStage, Option<i64>), CommandError> {
                 let index = Index::new(snapshot);
-                let before = Situation::new(&index, only_one(snapshot, &named.name)?);
+                let before = Situation::new(&index, only_one(snapshot)?);
                 let revisions = &before.revisions;
                 let planned = plan(&before, request, stored)
                     .map_err(|refusal| refusal::partition(revisions, request, refusal))?;
@@ -323,7 +323,7 @@ impl Order<'_> {
         let (mut planned, mut back_to) = make_plan(&snapshot, None)?;
         let mut stored = None;
         if !dry_run {
-            let (daemon_set, repeat) = (only_one(&snapshot, &named.name)?, repeat(&planned.report, request, path));
+            let (daemon_set, repeat) = (only_one(&snapshot)?, repeat(&planned.report, request, path));
             let interrupt = io.interrupt.clone();
             let trial = held_at(&planned.plan, daemon_set, snapshot.now, repeat, session, io);
             let (began, tried) = interrupt.unless_requested(trial).await.ok_or_else(interrupted)??;
@@ -339,7 +339,7 @@ impl Order<'_> {
         }
         // Pods are created of what admission has made of the template; a dry run must not promise what the command then refuses.
         let PlannedStage { stage: Stage { hash, template, .. }, .. } = &planned;
-        let daemon_set = only_one(&snapshot, &named.name)?;
+        let daemon_set = only_one(&snapshot)?;
         let of_template = trial_of(&snapshot, daemon_set, hash, template);
         let of_current = trial_of_current(&snapshot, daemon_set).filter(|_| request.template != NewTemplate::Live);
         let trials = of_template.into_iter().chain(of_current);
@@ -351,11 +351,11 @@ impl Order<'_> {
             (planned, back_to) = make_plan(&snapshot, stored.as_ref())?;
         }
         let PlannedStage { stage: Stage { hash, nodes, .. }, report, .. } = &mut planned;
-        let is_admitted = snapshot.is_admitted(only_one(&snapshot, &named.name)?, hash);
+        let is_admitted = snapshot.is_admitted(only_one(&snapshot)?, hash);
         report.incomplete.extend((!dry_run && is_admitted.is_none() && !nodes.is_empty()).then(not_asked));
         let PlannedStage { plan, stage, later, mut report } = planned;
         report.warnings.splice(0..0, self.doubts.iter().cloned());
-        let daemon_set = only_one(&snapshot, &named.name)?;
+        let daemon_set = only_one(&snapshot)?;
         let new_pods = |nodes: &[String]| {
             let index = Index::new(&snapshot);
             NewPods::of(&Facts::new(&index, daemon_set), &stage.template, Some(nodes))
@@ -418,7 +418,7 @@ impl Order<'_> {
             session,
             live,
             view,
-            before: only_one(&snapshot, &named.name)?,
+            before: only_one(&snapshot)?,
             plan,
             stage,
             report,
@@ -515,7 +515,7 @@ impl Order<'_> {
             let left = patience.saturating_sub(began.elapsed());
             let why = match read.unwrap_or_else(|_| Err(unanswered().into())) {
                 // A cache on the way may answer with what was there before the stage.
-                Ok(snapshot) if is_older(only_one(&snapshot, &self.named.name)?, written) => older(),
+                Ok(snapshot) if is_older(only_one(&snapshot)?, written) => older(),
                 Ok(snapshot) => match failed(&snapshot).filter(|_| !left.is_zero()) {
                     None => return Ok(snapshot),
                     Some(problem) => CommandError::new(problem),
@@ -525,7 +525,7 @@ impl Order<'_> {
                 Err(failure) => return Err(failure),
             };
             if left.is_zero() {
-                let exit = if is_deleted(&why) { why.exit } else { Exit::NotObserved };
+                let exit = if is_absent(&why) { why.exit } else { Exit::NotObserved };
                 return Err(why.exit(exit).into());
             }
             if pause == PAUSE {
@@ -547,7 +547,7 @@ impl Order<'_> {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let snapshot = self.read_patiently(request, false, written, io).await?;
-        let daemon_set = only_one(&snapshot, &self.named.name)?;
+        let daemon_set = only_one(&snapshot)?;
         let name = &name_of(daemon_set);
         // Somebody else may have changed it since, for example while the command of --verify ran.
         if let Some(loss) = loss(daemon_set, stage) {
@@ -604,21 +604,11 @@ impl Order<'_> {
     }
 }
 
-/// Returns the error of the API server that is the reason of another one.
-fn of_server(error: &CommandError) -> Option<&ClusterError> {
-    error.source.as_deref().and_then(|source| source.downcast_ref())
-}
-
-/// Returns whether the reason of an error is that the DaemonSet does not exist.
-fn is_deleted(error: &CommandError) -> bool {
-    of_server(error).is_some_and(|error| !error.is_unread())
-}
-
 /// Gives what prevents a rollout from starting, and may pass, the code of a timeout: a Job must try again.
 fn not_begun(failure: Failure) -> Failure {
     match failure {
         Failure::Error(error)
-            if error.exit == Exit::Error && of_server(&error).is_some_and(ClusterError::is_transient) =>
+            if error.exit == Exit::Error && cluster_error(&error).is_some_and(ClusterError::is_transient) =>
         {
             error.exit(Exit::TimedOut).into()
         }
@@ -661,7 +651,7 @@ fn check_generation(
 /// its own: the same command continues it.
 fn not_taken_back(failure: Failure, name: &DaemonSetName) -> Failure {
     let Failure::Error(error) = failure else { return failure };
-    let may_pass = of_server(&error).is_some_and(|error| error.is_transient() || error.is_unauthorized());
+    let may_pass = cluster_error(&error).is_some_and(|error| error.is_transient() || error.is_unauthorized());
     let exit = match error.exit {
         Exit::No => return error.into(),
         Exit::Interrupted if !error.hints.is_empty() && !error.is_unchanged => return error.into(),

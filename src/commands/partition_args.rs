@@ -5,7 +5,7 @@ use clap::Args;
 use super::change_args::DryRun;
 use super::gate_args::{GateArgs, name_of_run};
 use super::output::{Output, formats};
-use super::parse::{Named, parse_name, parse_revision_number, parse_selector};
+use super::parse::{Named, parse_image, parse_name, parse_revision_number, parse_selector};
 use super::watch;
 use crate::error::CommandError;
 use crate::io::Io;
@@ -59,7 +59,7 @@ pub struct PartitionArgs {
     #[arg(long, value_name = "CONTAINER=IMAGE", conflicts_with = "to_revision")]
     image: Vec<String>,
     /// Roll out the template of a revision
-    #[arg(long, value_name = "N", value_parser = parse_revision_number)]
+    #[arg(long, value_name = "N", value_parser = parse_revision_number, allow_negative_numbers = true)]
     to_revision: Option<i64>,
     /// Roll out the template of a manifest.
     ///
@@ -148,12 +148,8 @@ impl PartitionArgs {
         self.gates.check()?;
         let mut images = Vec::new();
         for text in &self.image {
-            match text.split_once('=') {
-                Some((container, image)) if !container.is_empty() && !image.is_empty() => {
-                    images.push((container.to_owned(), image.to_owned()));
-                }
-                _ => return Err(CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"))),
-            }
+            let invalid = || CommandError::usage(format!("invalid image {text:?}: give CONTAINER=IMAGE"));
+            images.push(parse_image(text).ok_or_else(invalid)?);
         }
         let template = match self.to_revision {
             Some(number) => NewTemplate::Revision(number),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::Failure;
 use super::watch::{Display, notices, warn_once};
 use crate::cluster::live::Watch;
 use crate::io::Io;
@@ -23,7 +24,7 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// How a stage is shown.
 pub(super) struct StageProgress {
-    display: Display,
+    pub(super) display: Display,
     events: NodeEvents,
     /// What is waited for.
     waiting: Option<String>,
@@ -74,8 +75,8 @@ impl StageProgress {
     }
 
     /// Warns that the cluster cannot be read; a screen says it anyway.
-    pub(super) fn warn(&mut self, watch: &Watch<'_>, io: &mut Io<'_>) -> io::Result<()> {
-        if let Display::Screen(_) = self.display { Ok(()) } else { warn_once(&notices(watch), &mut self.warned, io) }
+    pub(super) fn warn(&mut self, watch: &Watch<'_>, io: &mut Io<'_>) -> Result<(), Failure> {
+        if let Display::Screen(_) = self.display { Ok(()) } else { warn_once(notices(watch), &mut self.warned, io) }
     }
 
     /// Draws the screen in the middle of a series of changes.

@@ -12,6 +12,7 @@ use super::hold_trial::check_end_of_hold;
 use super::not_applied::{NotApplied, applied_or_not};
 use super::partition_progress::PAUSE;
 use super::partition_run::Run;
+use super::session::warn;
 use super::{Failure, child, interrupted, refusal};
 use crate::cluster::live::Watch;
 use crate::error::{CommandError, Exit};
@@ -122,10 +123,7 @@ impl<'a> Run<'a> {
 
     /// Prints the warnings of the server.
     fn print_warnings(&mut self, io: &mut Io<'_>) -> Result<(), Failure> {
-        if self.session.has_warnings() {
-            self.progress.clear(io)?;
-        }
-        self.session.print_warnings(io)
+        self.progress.display.print_warnings(self.session, io)
     }
 
     /// Returns how long anything may take.
@@ -269,10 +267,9 @@ impl<'a> Run<'a> {
         // Somebody may have edited what is restored.
         let (said, kept) = (&self.report.original_strategy, hold.original_strategy());
         if *said != kept {
-            let message =
-                format!("warning: the update strategy to restore was changed since: it was {said}, and is {kept}");
+            let message = format!("the update strategy to restore was changed since: it was {said}, and is {kept}");
             self.progress.clear(io)?;
-            writeln!(io.err, "{message}")?;
+            warn(vec![message], io)?;
         }
         self.report.original_strategy = kept;
         let Some(step) = Plan::resume(&live).step else { return Ok(()) };
@@ -292,7 +289,7 @@ impl<'a> Run<'a> {
                 let (title, status) = (name.title(), name.command("status"));
                 let said = "was changed right after its update strategy was restored; to see how far that is";
                 self.progress.clear(io)?;
-                writeln!(io.err, "{}", self.view.show(&format!("warning: {title} {said}: {status}")))?;
+                warn(vec![format!("{title} {said}: {status}")], io)?;
                 return Ok(());
             }
             Ok((restored, false)) => DaemonSet::from_object(restored).ok(),
@@ -319,7 +316,7 @@ impl<'a> Run<'a> {
         }
         let stored = restored.as_ref().map(|restored| restored.spec.update_strategy.clone());
         if let Some(stored) = stored.filter(|stored| *stored != self.report.original_strategy) {
-            writeln!(io.err, "warning: the server has stored another update strategy, {stored}; {before}")?;
+            warn(vec![format!("the server has stored another update strategy, {stored}; {before}")], io)?;
             self.report.original_strategy = stored;
         }
         let interrupt = io.interrupt.clone();

@@ -784,8 +784,8 @@ impl<'a> Run<'a> {
         io: &mut Io<'_>,
     ) -> Result<(), Failure> {
         // What is read last decides whether the rest is up to date.
-        let snapshot = self.unless_interrupted(io, watch.snapshot()).await?;
-        check_readable(snapshot, self.before.flavor()).map_err(|error| self.unread(error))?;
+        self.unless_interrupted(io, watch.snapshot()).await?;
+        check_readable(watch).map_err(|error| self.unread(error))?;
         self.progress.warn(watch, io)?;
         doubt.rejection.check(watch).map_err(|error| self.unread(error))?;
         doubt.since = match watch.staleness() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use super::Failure;
-use super::history::only_one;
+use super::change::only_one;
 use super::parse::parse_node;
 use super::session::Session;
 use crate::cluster::{CoverageScope, Query, Source, Wanted};
@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::io::Io;
 use crate::model::snapshot::Snapshot;
 use crate::report::agent_pod::PodReport;
+use crate::report::coverage::Incomplete;
 use crate::report::fix::{Command, Fix};
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 
@@ -123,7 +124,7 @@ pub(super) fn pod_on(
     session: &Session,
 ) -> Result<(PodReport, NodeCoverage), CommandError> {
     session.check_unknown_names(snapshot)?;
-    let name = only_one(snapshot, "this command")?.daemon_set.metadata.clone();
+    let name = only_one(snapshot)?.metadata.clone();
     let options = Options { detail: Detail::Nodes, node: Some(node.to_owned()), ..Options::default() };
     let mut report = coverage(snapshot, &options);
     let rows = report.daemon_sets.iter_mut().flat_map(|daemon_set| std::mem::take(&mut daemon_set.nodes));
@@ -136,7 +137,7 @@ pub(super) fn pod_on(
     let what = format!("pod of {}/{} on node {node}", name.namespace, name.name);
     let Some(row) = row.filter(|row| row.state != NodeState::Unknown) else {
         let error = CommandError::new(format!("whether there is a {what} is not known"));
-        return Err(error.hints(report.incomplete.into_iter().map(|gap| gap.message)));
+        return Err(error.hints(Incomplete::sentences(&report.incomplete)));
     };
     Err(match row.reasons.into_iter().next() {
         Some(reason) => CommandError::new(format!("no {what}: {}", reason.message)).hint(reason.fix),

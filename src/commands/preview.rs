@@ -154,7 +154,6 @@ impl RunCommand for PreviewArgs {
             without_blame: true,
             ..CoverageScope::default()
         };
-        let name = names.first().cloned().unwrap_or_default();
         let query = Query { names, wanted: Wanted::Coverage(scope), ..Query::default() };
         let all_nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect();
         let mut snapshot = session.read_with_pods(query, io, all_nodes).await?;
@@ -180,7 +179,7 @@ impl RunCommand for PreviewArgs {
         let read = match read {
             Some(read) => Some((read, how)),
             None if changes.daemon_set.is_empty() => None,
-            None => Some((edited(only_one(&snapshot, &name)?, &changes.daemon_set, &texts)?, Some(Apply::Replace))),
+            None => Some((edited(only_one(&snapshot)?, &changes.daemon_set, &texts)?, Some(Apply::Replace))),
         };
         let mut all = Vec::new();
         if let Some((read, how)) = &read {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::node_edit::{EFFECTS, check_key, parse_label, parse_taint, parse_taint_key};
+use super::parse::parse_image;
 use crate::error::CommandError;
 use crate::model::daemon_set_edit::DaemonSetEdit;
 use crate::model::names::{is_label_key, is_label_value};
@@ -98,9 +99,7 @@ fn node_selector(text: &str) -> Option<DaemonSetEdit> {
 }
 
 fn image(text: &str) -> Option<DaemonSetEdit> {
-    let (container, image) = text.split_once('=')?;
-    let is_valid = !container.is_empty() && !image.is_empty();
-    is_valid.then(|| DaemonSetEdit::Image(container.to_owned(), image.to_owned()))
+    parse_image(text).map(|(container, image)| DaemonSetEdit::Image(container, image))
 }
 
 fn requests(text: &str) -> Option<DaemonSetEdit> {

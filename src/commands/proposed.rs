@@ -92,8 +92,7 @@ async fn dry_run(
             let namespace = manifest.namespace();
             let is_new = manifests.other("Namespace", "", namespace).is_some();
             if !(is_new && error.is_absence_of("namespaces", namespace)) {
-                let error = sanitize(&error.to_string());
-                writeln!(io.err, "warning: no server-side dry run, the manifest is not validated in full: {error}")?;
+                warn(vec![format!("no server-side dry run, the manifest is not validated in full: {error}")], io)?;
             }
             Ok(None)
         }

@@ -28,7 +28,7 @@ use crate::coverage::filter::CoverageFilter;
 use crate::coverage::needs::needs;
 use crate::coverage::refused_namespaces;
 use crate::encode::sanitize::sanitize;
-use crate::error::CommandError;
+use crate::error::{CommandError, Exit};
 use crate::facts::index::{
     awaits, namespaces_to_read, needs_device_claims, needs_device_classes, needs_storage, nodes_with_held_pods,
     owners_of_failing_pods,
@@ -104,7 +104,7 @@ pub struct GlobalArgs {
     pub(super) color: Color,
     /// Use only ASCII characters
     #[arg(long, global = true)]
-    ascii: bool,
+    pub(super) ascii: bool,
     /// Exit with an error if the server sends a warning
     #[arg(
         long, global = true, num_args = 0..=1, require_equals = true, action = ArgAction::Set,
@@ -148,7 +148,7 @@ impl GlobalArgs {
     pub(super) fn view(&self, io: &Io<'_>) -> View {
         // Suggestions for one of several clusters already have its flags.
         let origin = Some(self.origin()).filter(|_| !self.are_several());
-        View { origin, program: io.program, ..View::new(width_of_errors(io), self.ascii || !io.unicode) }
+        View { origin, program: io.program, ..View::new(width_of_errors(io), !io.unicode) }
     }
 
     /// Returns whether several clusters or dumps are requested.
@@ -204,7 +204,7 @@ impl GlobalArgs {
 
     /// Returns the view of standard output for a format: `-o wide` has no limit.
     pub(super) fn view_for(&self, output: Option<Output>, io: &Io<'_>) -> View {
-        let view = View::new(io.width(), self.ascii || !io.unicode);
+        let view = View::new(io.width(), !io.unicode);
         let colored = is_colored(self.color, io.out_is_terminal, io);
         let view = View { origin: Some(self.origin()), program: io.program, colored, ..view };
         if output == Some(Output::Wide) { view.unlimited() } else { view }
@@ -791,9 +791,22 @@ impl Session {
         Ok(writeln!(io.err, "No DaemonSets found{}{elsewhere}.", self.place())?)
     }
 
-    /// Prints that no DaemonSet matches the flags that filter a report.
-    pub(super) fn say_none_match(&self, filter: &CoverageFilter, io: &mut Io<'_>) -> Result<(), Failure> {
-        Ok(writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?)
+    /// Says why a report is empty, unless a name is unknown, and decides the exit code: of the gate, if one was asked for.
+    pub(super) fn conclude(
+        &self,
+        snapshot: &Snapshot,
+        filter: &CoverageFilter,
+        is_shown: bool,
+        gate: Option<Result<Exit, CommandError>>,
+        io: &mut Io<'_>,
+    ) -> Result<Result<Exit, CommandError>, Failure> {
+        if !is_shown && snapshot.unknown_names.is_empty() {
+            match snapshot.daemon_sets.is_empty() {
+                true => self.say_none_found(io)?,
+                false => writeln!(io.err, "No DaemonSets match {}{}.", filter.flags(), self.place())?,
+            }
+        }
+        Ok(self.check_unknown_names(snapshot).and_then(|()| gate.unwrap_or(Ok(Exit::Success))))
     }
 
     /// Returns ` in NAMESPACE namespace`, or nothing for every namespace.

@@ -4,9 +4,9 @@ use std::io;
 
 use futures::stream::{StreamExt, iter};
 
-use super::Failure;
 use super::output::{self, Output};
 use super::session::{GlobalArgs, Session, show_progress};
+use super::{Failure, cluster_error};
 use crate::cluster::error::ClusterError;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -90,7 +90,11 @@ pub(super) async fn run<R: Report>(
         };
         let (exit, error) = match exit {
             Ok(exit) => (exit, None),
-            Err(error) => (if is_unread(&error) { Exit::Partial } else { error.exit }, Some(error)),
+            // Nothing is known of what could not be read.
+            Err(error) => {
+                let is_unread = cluster_error(&error).is_some_and(ClusterError::is_unread);
+                (if is_unread { Exit::Partial } else { error.exit }, Some(error))
+            }
         };
         worst = [worst, exit].into_iter().max_by_key(|exit| rank(*exit)).unwrap_or(exit);
         let message = error.as_ref().map(ToString::to_string);
@@ -113,11 +117,6 @@ pub(super) async fn run<R: Report>(
         }
     }
     Err(error.into())
-}
-
-/// Returns whether a cluster or dump could not be read, so that nothing is known about it.
-fn is_unread(error: &CommandError) -> bool {
-    error.source.as_ref().and_then(|source| source.downcast_ref()).is_some_and(ClusterError::is_unread)
 }
 
 /// Returns the severity of an exit code among those of several clusters: objects that were not found come before a

@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::Value;
 
 use super::output::{Output, formats};
-use super::session::GlobalArgs;
+use super::session::{GlobalArgs, warn};
 use super::{Failure, RunCommand, interrupted};
 use crate::cluster::text::Format;
 use crate::cluster::write_dump::{WriteOptions, write_dump, write_dump_file};
@@ -78,8 +78,7 @@ impl RunCommand for SnapshotArgs {
         let query = Query { wanted: Wanted::Everything, ..Query::default() };
         let snapshot = session.read(query, io).await?;
         if snapshot.daemon_sets_of_any_flavor().next().is_none() {
-            let problem = format!("no DaemonSets found{}, so there is nothing to write", session.place());
-            return Err(CommandError::new(problem).into());
+            return Err(session.none_found().into());
         }
         let options = WriteOptions { format, namespace: session.namespace.clone(), redact };
         match &file {
@@ -110,12 +109,12 @@ fn write_file(snapshot: &Snapshot, options: &WriteOptions, file: &Path, io: &Io<
     })
 }
 
-fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<()> {
+fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> Result<(), Failure> {
     // Few users may read ConfigMaps, and only one command uses them.
     let is_expected = |gap: &&Gap| gap.kind == Kind::ConfigMaps && matches!(gap.cause, GapCause::Forbidden(_));
     for gap in snapshot.gaps.iter().filter(|gap| !is_expected(gap)) {
         if let GapCause::Unreadable { object, problem } = &gap.cause {
-            writeln!(io.err, "{}", sanitize(&format!("warning: skipped {object}: {problem}")))?;
+            warn(vec![format!("skipped {object}: {problem}")], io)?;
             continue;
         }
         let place = match (&gap.namespace, &gap.cause) {
@@ -133,8 +132,7 @@ fn say_what_is_missing(snapshot: &Snapshot, io: &mut Io<'_>) -> std::io::Result<
             GapCause::NotInDump | GapCause::Unreadable { .. } => "the dump that was read has none".to_owned(),
         };
         let few = if matches!(gap.cause, GapCause::LessThanStatus { .. }) { "too few" } else { "no" };
-        let text = format!("warning: {few} {}{place} in it: {why}", gap.kind.resource());
-        writeln!(io.err, "{}", sanitize(&text))?;
+        warn(vec![format!("{few} {}{place} in it: {why}", gap.kind.resource())], io)?;
     }
     Ok(())
 }

@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout_at};
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{SECOND_LOOK, Session, TRIAL, show_progress};
-use super::status::{Rollouts, check_revision, partial};
-use super::watch::{Display, ProgressStyle, RejectedCredentials, check_readable, notices, until, warn_once};
+use super::status::{Rollouts, answer, check_revision, partial};
+use super::watch::{Display, ProgressStyle, RejectedCredentials, look, notices, until, warn_once};
 use super::{Failure, interrupted};
+use crate::cluster::Query;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
-use crate::cluster::{Flavors, Query};
 use crate::connection::parse_duration;
 use crate::encode::sanitize::sanitize;
 use crate::error::{CommandError, Exit};
@@ -23,7 +23,7 @@ use crate::facts::index::nodes_needing_all_pods;
 use crate::facts::short_lists::short_lists;
 use crate::io::Io;
 use crate::model::config_object::ConfigObject;
-use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::ZONE;
 use crate::model::pod::Pod;
@@ -206,7 +206,6 @@ pub(super) async fn run(
     let timeout = settings.timeout.filter(|timeout| !timeout.is_zero());
     let mut deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let names = query.names.clone();
-    let flavor = if query.flavors == Flavors::Advanced { Flavor::Advanced } else { Flavor::Apps };
     let watch = in_time(deadline, session.watch(query.clone()));
     let mut watch = show_progress(watch, &session.progress, io).await??;
     let first = in_time(deadline, watch.snapshot()).await?;
@@ -230,14 +229,10 @@ pub(super) async fn run(
     let mut tried = None;
     let (mut report, end) = loop {
         let looked = Instant::now();
-        in_time(deadline, watch.snapshot()).await?;
+        in_time(deadline, look(&mut watch, &mut display, &mut rejection, session, io)).await??;
         // Stale data neither completes nor blocks a rollout. Failing watches do not make data stale that was just read.
         let is_current = is_fresh || watch.staleness().is_none();
-        rejection.check(&watch)?;
-        display.print_warnings(session, io)?;
-        let snapshot = in_time(deadline, watch.snapshot()).await?;
-        check_readable(snapshot, flavor)
-            .map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
+        let snapshot = watch.last_snapshot();
         check_identities(&mut identities, snapshot, &names, templates.as_ref())?;
         if let Some(number) = to_revision.filter(|_| is_current) {
             check_requested_revision(snapshot, number)?;
@@ -311,7 +306,7 @@ pub(super) async fn run(
                 let moment = Moment { report: &report, events: &events, notices: &notices };
                 screen.draw(io, |view, rows| rollout_screen::lines(&moment, view, rows))?;
             }
-            Display::Lines | Display::Json | Display::None => warn_once(&notices, &mut warned, io)?,
+            Display::Lines | Display::Json | Display::None => warn_once(notices, &mut warned, io)?,
         }
         let shown = match display {
             // The reader of the stream trusts it.
@@ -368,7 +363,7 @@ pub(super) async fn run(
                 return Err(partial(&report).into());
             }
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
-                return Err(partial(&report).into());
+                return Ok(answer(&report, session)?);
             }
             let may_end = |rollout: &&RolloutStatus| settings.fail_fast || may_end_by_accept(rollout, &accept);
             let may_end = report.daemon_sets.iter().filter(may_end);

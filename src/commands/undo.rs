@@ -87,7 +87,12 @@ impl UndoArgs {
 /// Explains that a repeated rollback is already done, and how to go back further.
 fn rolled_back_already(before: &Situation<'_>, mut planned: Planned, done: Option<i64>) -> Planned {
     let Some(number) = done else { return planned };
-    planned.report.why = Some(format!("it was rolled back to revision {number}"));
+    let revisions = &before.revisions;
+    let came_back = |next| revisions.all.iter().any(|left| revisions.both_came_back(left, next));
+    planned.report.why = Some(match revisions.current().is_some_and(came_back) {
+        true => format!("revision {number} was rolled out again, which may have been a rollback"),
+        false => format!("it was rolled back to revision {number}"),
+    });
     let left = || before.revisions.all.iter().find(|revision| before.revisions.was_rolled_back(revision));
     if let Some(further) = before.revisions.target().map(|(further, _)| further).or_else(left) {
         let message =

@@ -7,14 +7,14 @@ use clap::ValueEnum;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::output::Output;
-use super::session::{GlobalArgs, Session, is_colored};
+use super::session::{GlobalArgs, Session, is_colored, warn};
 use super::{Failure, several};
+use crate::cluster::Flavors;
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
 use crate::io::Io;
-use crate::model::daemon_set::Flavor;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render::region::{Line, Region, Size};
 use crate::render::view::View;
@@ -197,23 +197,32 @@ impl RejectedCredentials {
 }
 
 /// Writes warnings that were not written yet.
-pub(super) fn warn_once(notices: &[String], warned: &mut Vec<String>, io: &mut Io<'_>) -> io::Result<()> {
-    for notice in notices {
-        if !warned.contains(notice) {
-            writeln!(io.err, "warning: {notice}")?;
-            warned.push(notice.clone());
-        }
-    }
-    Ok(())
+pub(super) fn warn_once(notices: Vec<String>, warned: &mut Vec<String>, io: &mut Io<'_>) -> Result<(), Failure> {
+    let new: Vec<String> = notices.into_iter().filter(|notice| !warned.contains(notice)).collect();
+    warned.extend_from_slice(&new);
+    warn(new, io)
+}
+
+/// Looks at the cluster, and prints the warnings of the server. Fails if it keeps rejecting the credentials, or DaemonSets cannot be
+/// listed.
+pub(super) async fn look<'a>(
+    watch: &'a mut Watch<'_>,
+    display: &mut Display,
+    rejection: &mut RejectedCredentials,
+    session: &Session,
+    io: &mut Io<'_>,
+) -> Result<&'a Snapshot, Failure> {
+    watch.snapshot().await;
+    rejection.check(watch)?;
+    display.print_warnings(session, io)?;
+    check_readable(watch).map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
+    Ok(watch.last_snapshot())
 }
 
 /// Checks that DaemonSets can be listed: one that is read by name may exist without that.
-pub(super) fn check_readable(snapshot: &Snapshot, flavor: Flavor) -> Result<(), CommandError> {
-    let kind = match flavor {
-        Flavor::Apps => Kind::DaemonSets,
-        Flavor::Advanced => Kind::AdvancedDaemonSets,
-    };
-    match snapshot.gaps.iter().find(|gap| gap.kind == kind).map(|gap| &gap.cause) {
+pub(super) fn check_readable(watch: &Watch<'_>) -> Result<(), CommandError> {
+    let kind = if watch.flavors() == Flavors::Advanced { Kind::AdvancedDaemonSets } else { Kind::DaemonSets };
+    match watch.last_snapshot().gaps.iter().find(|gap| gap.kind == kind).map(|gap| &gap.cause) {
         Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
             Err(CommandError::new("DaemonSets cannot be followed")
                 .hint(format!("this needs the permission to {permission}")))

@@ -78,7 +78,7 @@ pub(super) fn of(subject: &Subject, observations: &[Observation<'_>]) -> Vec<Com
     let revisions = &subject.revisions;
     for cause in causes.iter_mut().filter(|cause| cause.shared.feature == Feature::Revision) {
         let hash = std::mem::take(&mut cause.shared.value);
-        let failing = revisions.all.iter().find(|revision| revision.object.hash() == hash);
+        let failing = revisions.of_hash(&hash);
         let works = failing.and_then(|failing| revisions.works_besides(failing));
         let revision = FailingRevision {
             number: failing.map(Revision::number),

@@ -61,7 +61,8 @@ pub fn needs_device_claims(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool 
 pub fn awaits(snapshot: &Snapshot, needs: fn(&Snapshot, &DaemonSet) -> bool) -> bool {
     let awaits = |daemon_set: &DaemonSet| {
         let is_own = |pod: &&Pod| daemon_pods::claim(daemon_set, pod).is_claimed();
-        let own = || snapshot.pods.iter().filter(is_own).filter(|pod| !pod.is_terminal());
+        let own =
+            || snapshot.pods.iter().filter(is_own).filter(|pod| !pod.is_terminal() && !pod.metadata.is_terminating());
         let bound = own().filter(|pod| !pod.spec.node_name.is_empty()).count();
         i64::try_from(bound).is_ok_and(|bound| bound < daemon_set.status.desired_number_scheduled)
             || own().any(|pod| pod.spec.node_name.is_empty())

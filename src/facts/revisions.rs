@@ -252,7 +252,11 @@ impl<'a> Revisions<'a> {
 
     /// Returns the revision that a pod was created from; `None` if it no longer exists.
     pub(crate) fn of_pod(&self, pod: &Pod) -> Option<&Revision<'a>> {
-        let hash = Some(pod.revision_hash()).filter(|hash| !hash.is_empty())?;
+        self.of_hash(Some(pod.revision_hash()).filter(|hash| !hash.is_empty())?)
+    }
+
+    /// Returns the revision with a hash.
+    pub(crate) fn of_hash(&self, hash: &str) -> Option<&Revision<'a>> {
         self.all.iter().find(|revision| revision.object.hash() == hash)
     }
 
@@ -284,7 +288,7 @@ impl<'a> Revisions<'a> {
         let hold = Hold::of(self.daemon_set)?;
         let is_another = hold.is_of_another_template(self.daemon_set);
         let target = hold.flags.filter(|flags| flags.is_undo)?.target_revision;
-        let target = || self.all.iter().find(|revision| target.as_deref() == Some(revision.object.hash()));
+        let target = || self.of_hash(target.as_deref()?);
         if is_another { target() } else { self.current().or_else(target) }
     }
 
@@ -316,8 +320,13 @@ impl<'a> Revisions<'a> {
     /// Returns the revision whose template the last stage was to replace, if that is known and the stage is no rollback.
     pub(crate) fn replaced_by_stage(&self) -> Option<&Revision<'a>> {
         let flags = Hold::in_force(self.daemon_set)?.flags.filter(|flags| !flags.is_undo)?;
-        let hash = flags.replaced_revision?;
-        self.all.iter().find(|revision| revision.object.hash() == hash && !revision.is_current)
+        self.of_hash(&flags.replaced_revision?).filter(|revision| !revision.is_current)
+    }
+
+    /// Returns the template that a rollback under a hold leaves.
+    pub(crate) fn left_by_rollback(&self) -> Option<&Template> {
+        let flags = Hold::in_force(self.daemon_set)?.flags.filter(|flags| flags.is_undo)?;
+        self.of_hash(&flags.replaced_revision?)?.template.as_ref().ok()
     }
 
     /// Returns the revision with which the current one is compared to tell what it asks more for: the [target](Self::target), or, after a
@@ -371,10 +380,7 @@ impl<'a> Revisions<'a> {
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled
     /// back to: a stage says so, or it fails while the other one works, or fails anywhere and was rolled back from to it before.
     fn goes_forward(&self, next: &Revision<'_>, replaced: &Revision<'_>) -> bool {
-        let is_of_stage = || {
-            let flags = Hold::in_force(self.daemon_set).and_then(|hold| hold.flags).filter(|flags| !flags.is_undo);
-            flags.is_some_and(|flags| flags.replaced_revision.as_deref() == Some(replaced.object.hash()))
-        };
+        let is_of_stage = || self.replaced_by_stage().is_some_and(|of_stage| of_stage.number() == replaced.number());
         let is_worse = || !next.is_proven() && replaced.is_proven();
         let fails = next.failing > 0 && (is_worse() || self.both_came_back(replaced, next));
         next.is_current && (fails || is_of_stage())

@@ -76,8 +76,8 @@ fn left(pods: &[PodOnNode], page: &mut Page<'_>) {
 
 /// Writes warnings, and what could not be read.
 pub fn warnings(warnings: &[Warning], incomplete: &[Incomplete], page: &mut Page<'_>) {
-    let warnings = warnings.iter().map(|warning| (&warning.message, warning.fix.as_ref()));
-    for (message, fix) in warnings.chain(incomplete.iter().map(|incomplete| (&incomplete.message, None))) {
+    let warnings = warnings.iter().map(|warning| (warning.message.clone(), warning.fix.as_ref()));
+    for (message, fix) in warnings.chain(Incomplete::sentences(incomplete).into_iter().map(|gap| (gap, None))) {
         let text = format!("warning: {message}");
         page.hanging(["", "  "], &text, style::plain);
         fix.into_iter().for_each(|fix| page.what_to_do(fix, "  "));

@@ -34,8 +34,6 @@ impl ChangeLines {
 
     /// Writes a line for each changed sentence, or one if none has changed for a while.
     pub(crate) fn update(&mut self, sentences: Sentences, now: Timestamp, page: &mut Page<'_>) {
-        let view = page.view;
-        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let mut lines: Vec<String> = Vec::new();
         let changed = sentences.iter().filter(|(title, sentence)| self.shown.get(*title) != Some(sentence));
         lines.extend(changed.map(|(title, sentence)| format!("{title}: {sentence}")));
@@ -48,13 +46,20 @@ impl ChangeLines {
             lines.push(if is_first { format!("following {known}") } else { format!("no change: {known}") });
         }
         for line in &lines {
-            writeln!(page, "{time} {}", view.show(line));
+            write_line(now, line, page);
         }
         if !lines.is_empty() {
             self.written = Some(now);
         }
         self.shown = sentences;
     }
+}
+
+/// Writes a line with its time, to the second.
+pub(crate) fn write_line(now: Timestamp, text: &str, page: &mut Page<'_>) {
+    let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let text = page.view.show(text);
+    writeln!(page, "{time} {text}");
 }
 
 /// Returns the sentences of a list.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::clusters::Reports;
 use super::page::Page;
 use super::table::{self, Column};
-use super::text::{columns, count, some_of, wrap};
+use super::text::{columns, count, some_of};
 use super::{common_cause, overview, removed_nodes, style};
 use crate::report::count_and;
 use crate::report::coverage::{
@@ -82,11 +82,7 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, (is_alone, wide): (bool, bool)) -
 
 /// Writes the summary, wrapped at the terminal width.
 pub fn sentence(daemon_set: &DaemonSetCoverage, styled: fn(String) -> String, page: &mut Page<'_>) {
-    let mut indent = "";
-    for line in wrap(&page.view.show(&headline(daemon_set)), page.view.wrap_width()) {
-        writeln!(page, "{indent}{}", styled(line));
-        indent = "  ";
-    }
+    page.hanging(["", "  "], &headline(daemon_set), styled);
 }
 
 /// Returns the summary.

@@ -46,7 +46,11 @@ impl Page<'_> {
 
     /// Writes text in a style, wrapped, after an indent for its first line and one for the others.
     pub(super) fn hanging(&mut self, [mut indent, others]: [&str; 2], text: &str, style: fn(String) -> String) {
-        for line in wrap(&self.view.show(text), self.view.wrap_width().saturating_sub(columns(others))) {
+        let (text, width) = (self.view.show(text), self.view.wrap_width());
+        // What fits on one line needs no room for the indent of others.
+        let room =
+            if columns(indent) + columns(&text) <= width { width } else { width.saturating_sub(columns(others)) };
+        for line in wrap(&text, room) {
             writeln!(self, "{indent}{}", style(line));
             indent = others;
         }

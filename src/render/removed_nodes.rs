@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::page::Page;
 use super::style;
-use super::text::{count, some_of, time_since};
+use super::text::{count, time_since};
 use crate::encode::sanitize::sanitize;
 use crate::report::coverage::{LostPods, RemovedNodes, UnlikePool};
 use crate::report::fix::Fix;
@@ -15,7 +15,7 @@ pub(super) fn write(removed: &RemovedNodes, now: Timestamp, page: &mut Page<'_>)
     let styled = if removed.needs_attention() { style::problem } else { style::in_progress };
     page.paragraph(&sentence(removed, now), styled);
     let lead = "  removed: ";
-    writeln!(page, "{lead}{}", view.show(&some_of(&removed.nodes, view.width.saturating_sub(lead.len()))));
+    writeln!(page, "{lead}{}", view.show(&view.names(&removed.nodes, lead.len())));
     if !removed.accepted {
         page.what_to_do(&removed.fix, "");
     }

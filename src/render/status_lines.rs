@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::change_lines::HEARTBEAT;
+use super::change_lines::{HEARTBEAT, write_line};
 use super::page::Page;
 use super::removed_nodes::in_short;
 use super::status::headline;
@@ -50,7 +50,6 @@ impl StatusLines {
     }
 
     fn update_one(&mut self, rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
-        let view = page.view;
         let key = (rollout.namespace.clone(), rollout.name.clone());
         let Counts { eligible, updated, updated_available, available, outdated, .. } = rollout.counts;
         let is_done = rollout.counts_as_complete();
@@ -60,13 +59,12 @@ impl StatusLines {
         let shown = self.rollouts.get(&key);
         let began = shown.map_or(now, |shown| shown.began);
         let is_due = shown.is_none_or(|shown| shown.state != state || seconds_between(shown.written, now) >= HEARTBEAT);
-        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         if is_due {
             let took =
                 if is_done && shown.is_some() { format!(", after {}", time_since(began, now)) } else { String::new() };
             let removed = rollout.removed_nodes.as_ref().map(|removed| format!("; {}", in_short(removed)));
             let text = format!("{}{took}{}", headline(rollout, now), removed.unwrap_or_default());
-            writeln!(page, "{time} {}", view.show(&text));
+            write_line(now, &text, page);
         }
         for cause in causes(rollout) {
             let is_new =
@@ -81,7 +79,7 @@ impl StatusLines {
                     some_of(&nodes, NAMES),
                     cause.message
                 );
-                writeln!(page, "{time} {}", view.show(&text));
+                write_line(now, &text, page);
             }
         }
         let written = if is_due { now } else { shown.map_or(now, |shown| shown.written) };

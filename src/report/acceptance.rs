@@ -59,16 +59,16 @@ impl FromStr for Acceptance {
             Some((name, limit)) => (name, Some(limit)),
             None => (text, None),
         };
-        let code = || {
-            ReasonCode::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)).map(|code| Accept::Code(*code))
-        };
         let what = match name.to_ascii_lowercase().as_str() {
             "node" => Accept::Fault(Fault::Node),
             "cluster" => Accept::Fault(Fault::Cluster),
             "on-delete" => Accept::OnDelete,
             "fewer-nodes" => Accept::FewerNodes,
             "none" => Accept::Nothing,
-            _ => code().ok_or("give node, cluster, on-delete, fewer-nodes, a reason code or none")?,
+            _ => {
+                let code = ReasonCode::of_word(name).map(Accept::Code);
+                code.ok_or("give node, cluster, on-delete, fewer-nodes, a reason code or none")?
+            }
         };
         let nodes = |text: &str| match text.parse() {
             Ok(limit @ (IntOrPercent::Int(0..) | IntOrPercent::Percent(0..=100))) => Ok(Limit::Nodes(limit)),

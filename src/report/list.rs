@@ -79,7 +79,7 @@ named_values! {
 pub type Severity = (Status, bool, bool, Reverse<usize>);
 
 impl ListRow {
-    /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked.
+    /// Returns whether the DaemonSet needs attention: as `coverage` counts it, or because its rollout is blocked or nodes are down.
     pub fn needs_attention(&self) -> bool {
         let is_removed = RemovedNodes::are_most(&self.removed_nodes);
         let has_reason = !self.problems.is_empty() || is_removed;

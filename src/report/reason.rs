@@ -340,9 +340,11 @@ const OF_KUBECTL: &[(&str, ReasonCode)] = &[
 ];
 
 impl ReasonCode {
-    /// Returns the code that a word of kubectl stands for, in any case.
-    pub fn of_kubectl(word: &str) -> Option<ReasonCode> {
-        OF_KUBECTL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, code)| *code)
+    /// Returns the code of a name, or that a word of kubectl stands for, in any case.
+    pub fn of_word(word: &str) -> Option<ReasonCode> {
+        let of_kubectl =
+            || OF_KUBECTL.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, code)| *code);
+        ReasonCode::ALL.iter().copied().find(|code| code.name().eq_ignore_ascii_case(word)).or_else(of_kubectl)
     }
 }
 

@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
-use crate::model::hold::Hold;
 use crate::plan::Plan;
 use crate::report::plan::Warning;
 
@@ -34,8 +33,7 @@ pub(crate) fn restart_time(before: &Situation<'_>) -> Timestamp {
 
 /// Returns the time of the restart that a rollback under a hold leaves, if what it leaves is nothing but one.
 pub(crate) fn left_restart(before: &Situation<'_>) -> Option<Timestamp> {
-    let left = Hold::in_force(before.daemon_set)?.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
-    let left = before.revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
+    let left = before.revisions.left_by_rollback()?;
     let live = before.daemon_set.template();
     let only_restarts = left.value()["spec"] == live.value()["spec"];
     let at = left.restarted_at().filter(|at| only_restarts && live.restarted_at() != Some(at))?;

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
+use super::ports::host_ports;
 use crate::model::node::{HOSTNAME, Node};
 use crate::model::pod::{Pod, PodSpec, TopologySpreadConstraint};
 use crate::model::selector::{LabelSelector, LabelSelectorRequirement};
@@ -55,6 +56,12 @@ impl<'a> Neighborhood<'a> {
     /// Returns the pods that are bound to a node, including terminated ones.
     pub fn bound_to(&self, node: &str) -> Vec<&'a Pod> {
         self.bound.find(&self.snapshot.pods, |pod| pod.spec.node_name.as_str(), &node)
+    }
+
+    /// Returns the pods that are bound to a node, have not terminated, and declare a host port of that number.
+    pub fn declaring(&self, node: &str, port: i32) -> impl Iterator<Item = &'a Pod> {
+        let declares = move |pod: &&Pod| host_ports(&pod.spec).any(|declared| declared.host_port == port);
+        self.bound_to(node).into_iter().filter(|pod| !pod.is_terminal()).filter(declares)
     }
 
     /// Returns the pods that have a required anti-affinity.

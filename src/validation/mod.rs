@@ -343,11 +343,11 @@ impl<'a> Validation<'a> {
     }
 
     /// Reports names that occur twice in a list.
-    fn unique(&mut self, list: &At<'a>, field: &str) {
+    fn unique(&mut self, list: &At<'a>) {
         let mut seen = BTreeSet::new();
         for item in list.items() {
-            if !item.text(field).is_empty() && !seen.insert(item.text(field)) {
-                self.duplicate(item.child(field), item.text(field));
+            if !item.text("name").is_empty() && !seen.insert(item.text("name")) {
+                self.duplicate(item.child("name"), item.text("name"));
             }
         }
     }

@@ -118,7 +118,7 @@ impl<'a> Validation<'a> {
         };
         self.volumes(at);
         let claims = at.field("resourceClaims");
-        self.unique(&claims, "name");
+        self.unique(&claims);
         for claim in claims.items() {
             self.object(&types::PodResourceClaim, &claim);
             if claim.has("resourceClaimName") == claim.has("resourceClaimTemplateName") {
@@ -194,7 +194,7 @@ impl<'a> Validation<'a> {
     /// `validateSysctls` and `ValidateHostSysctl`.
     fn sysctls(&mut self, pod: &At<'a>) {
         let sysctls = pod.field("securityContext").field("sysctls");
-        self.unique(&sysctls, "name");
+        self.unique(&sysctls);
         for sysctl in sysctls.items() {
             let name = sysctl.text("name");
             // `NormalizeName`: the first separator is a dot.

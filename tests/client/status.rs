@@ -343,7 +343,7 @@ fn a_watch_that_says_nothing_blocks_no_rollout() {
 #[test]
 fn a_watch_ends_after_its_timeout() {
     let following = Following::new();
-    let (code, lines, err) = following.start(&["--timeout", "1s"]).end();
+    let (code, lines, err) = following.start(&["--timeout", "4s"]).end();
     assert_eq!((code, lines[0].as_str()), (Some(4), DEGRADED));
     assert_eq!(
         err,

@@ -242,22 +242,22 @@ fn a_busy_server_is_sent_the_change_again() {
 #[test]
 fn a_change_that_a_busy_server_has_not_processed_in_time_was_not_applied() {
     for (is_answered, arguments, expected) in [
-        (true, ["undo", "agent", "--timeout=1"], (Some(4), "Refused")),
-        (true, ["set", "agent", "--timeout=1"], (Some(4), "Refused")),
-        (false, ["undo", "agent", "--timeout=2"], (Some(7), "Unknown")),
+        (true, ["undo", "agent", "--timeout=3"], (Some(4), "Refused")),
+        (true, ["set", "agent", "--timeout=3"], (Some(4), "Refused")),
+        (false, ["undo", "agent", "--timeout=3"], (Some(7), "Unknown")),
     ] {
         let store = store();
         let server = serve(store, move |before| {
             if before > 0 {
-                thread::sleep(Duration::from_secs(3));
+                thread::sleep(Duration::from_secs(5));
             }
-            let wait = if is_answered { "3" } else { "0" };
+            let wait = if is_answered { "9" } else { "0" };
             Some(refusal(429, "TooManyRequests", "later").with("retry-after", wait))
         });
         let given = if arguments[0] == "set" { &["--max-unavailable=3"][..] } else { &[] };
         let (code, out, err) = run(&server, &[&arguments, given, &["-o", "json"]].concat());
         assert_eq!((code, stage(&out).as_str()), expected, "{err}");
-        assert_eq!(err.contains("too busy to process the change within 1s; it was not applied"), is_answered, "{err}");
+        assert_eq!(err.contains("too busy to process the change within 3s; it was not applied"), is_answered, "{err}");
     }
 }
 

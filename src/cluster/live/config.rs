@@ -6,7 +6,7 @@ use futures::stream::StreamExt;
 use serde::Deserialize;
 
 use super::Live;
-use super::list::{self, permission};
+use super::list::{self, List, permission};
 use super::reader::{AT_ONCE, Reader};
 use crate::cluster::error::ClusterError;
 use crate::cluster::{CoverageScope, Query, Wanted};
@@ -87,22 +87,12 @@ impl Reader<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<Option<ConfigObject>, ClusterError> {
-        let (api_version, _, resource) = kind.api_names();
-        let path = list::object(api_version, Some(namespace), resource, name);
-        let request = format!("get {resource}");
-        let mut answer = match self.live.transport.get(&request, &path, METADATA).await {
-            Ok(answer) => answer,
-            Err(error) if error.is_absence_of(resource, name) => return Ok(None),
-            Err(error) => return Err(error),
+        let list = List { namespace: Some(namespace.to_owned()), ..List::of(kind) };
+        let decode = |text: &str| match serde_json::from_str(text) {
+            Ok(PartialObject { kind, object }) if kind == "PartialObjectMetadata" => Ok(object),
+            Ok(_) => Err("it is not the metadata of the requested object".to_owned()),
+            Err(error) => Err(list::json_problem(&error)),
         };
-        let text = answer.text(list::MAX_JSON).await?;
-        self.live.transport.progress(kind, 1, text.len());
-        let found: PartialObject =
-            serde_json::from_str(&text).map_err(|error| answer.broken(list::json_problem(&error)))?;
-        let metadata = &found.object.metadata;
-        if found.kind != "PartialObjectMetadata" || metadata.name != name || metadata.namespace != namespace {
-            return Err(answer.broken("it is not the metadata of the requested object"));
-        }
-        Ok(Some(found.object))
+        self.live.get_as(&list, name, METADATA, decode).await
     }
 }

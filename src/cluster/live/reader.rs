@@ -267,15 +267,26 @@ impl Live {
 
     /// Reads one object; `None` if it does not exist.
     pub(super) async fn get<T: Object>(&self, list: &List, name: &str) -> Result<Option<T>, ClusterError> {
+        self.get_as(list, name, JSON, |text| list.decode_object(text)).await
+    }
+
+    /// Reads one object in a form of its own; `None` if it does not exist.
+    pub(super) async fn get_as<T: Object>(
+        &self,
+        list: &List,
+        name: &str,
+        accept: &'static str,
+        decode: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, ClusterError> {
         let request = format!("get {}", list.kind.resource());
-        let mut answer = match self.transport.get(&request, &list.object(name), JSON).await {
+        let mut answer = match self.transport.get(&request, &list.object(name), accept).await {
             Ok(answer) => answer,
             Err(error) if error.is_absence_of(list::plural(list.kind), name) => return Ok(None),
             Err(error) => return Err(error),
         };
         let text = answer.text(list::MAX_JSON).await?;
         self.transport.progress(list.kind, 1, text.len());
-        let object = list.decode_object::<T>(&text).map_err(|problem| answer.broken(problem))?;
+        let object = decode(&text).map_err(|problem| answer.broken(problem))?;
         let ObjectMeta { namespace, name: found, .. } = object.metadata();
         if (namespace.as_str(), found.as_str()) != (list.namespace.as_deref().unwrap_or_default(), name) {
             return Err(answer.broken(list::NOT_REQUESTED));

@@ -182,6 +182,11 @@ impl<'a> Watch<'a> {
         self.snapshot.admissions = admissions;
     }
 
+    /// Returns which flavors of DaemonSets are watched.
+    pub fn flavors(&self) -> Flavors {
+        self.query.flavors
+    }
+
     /// Returns the snapshot as it is, without waiting.
     pub fn last_snapshot(&self) -> &Snapshot {
         &self.snapshot

@@ -168,10 +168,9 @@ fn ended_again<'a>(
     Some(end).filter(|end| !end.is_unknown() && end.finished_at.get().is_some_and(is_late))
 }
 
-/// Returns whether a container of a pod ends again and again, and has done so within so many seconds: even if it is ready, it is likely to
-/// end again.
-pub(crate) fn keeps_ending(pod: &Pod, now: Timestamp, within: i64) -> bool {
-    pod.container_statuses().any(|status| ended_again(pod, status, now, within).is_some())
+/// Returns whether a container of a pod ends again and again, and just has: even if it is ready, it is likely to end again.
+pub(crate) fn keeps_ending(pod: &Pod, now: Timestamp) -> bool {
+    pod.container_statuses().any(|status| ended_again(pod, status, now, PROGRESS_DEADLINE).is_some())
 }
 
 /// Finds a container of an available pod that keeps failing, although it runs at the moment.

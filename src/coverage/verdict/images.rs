@@ -14,7 +14,6 @@ use crate::model::pod::{Container, ContainerStatus, Pod};
 use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::ports::host_ports;
 
 /// The advice for a registry that asks for credentials.
 const ADD_CREDENTIALS: &str = "add imagePullSecrets with credentials for the registry";
@@ -233,7 +232,7 @@ pub fn registry(image: &str) -> &str {
 
 /// Returns whether a container waits for this reason because its image cannot be pulled.
 pub fn is_image_pull_failure(reason: &str) -> bool {
-    ReasonCode::of_kubectl(reason) == Some(ReasonCode::ImagePullFailed)
+    ReasonCode::of_word(reason) == Some(ReasonCode::ImagePullFailed)
 }
 
 /// Finds an image that cannot be pulled.
@@ -428,9 +427,7 @@ fn local_registry(subject: &Subject, pod: &Pod, image: &str, said: &str) -> Opti
         return None;
     }
     let port: i32 = port.parse().ok()?;
-    let listens = |other: &&Pod| host_ports(&other.spec).any(|it| it.host_port == port);
-    let node = &pod.spec.node_name;
-    Some(match subject.index.bound_to(node).into_iter().find(listens) {
+    Some(match subject.index.declaring(&pod.spec.node_name, port).next() {
         Some(registry) => {
             let ObjectMeta { namespace, name, .. } = &registry.metadata;
             let state = if registry.is_ready() { "is ready" } else { "is not ready" };

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::PROGRESS_DEADLINE;
 use super::containers::keeps_ending;
 use super::eligibility;
 use super::finding::{Finding, Origin, edit};
@@ -195,7 +194,7 @@ fn on_node(
 fn crashes(pod: &Pod, now: Timestamp) -> bool {
     let backs_off =
         |status: &ContainerStatus| status.state.waiting.as_ref().is_some_and(|it| it.reason == "CrashLoopBackOff");
-    keeps_ending(pod, now, PROGRESS_DEADLINE) || pod.container_statuses().any(backs_off)
+    keeps_ending(pod, now) || pod.container_statuses().any(backs_off)
 }
 
 /// Returns the DaemonSet that registers a CSI driver: of those that register one, the one whose template names the driver, or else

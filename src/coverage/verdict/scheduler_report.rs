@@ -11,7 +11,7 @@ use super::other_pods;
 use super::pod_claims::{self, volumes_not_bound};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
-use crate::facts::controller::DEFAULT_SCHEDULER;
+use crate::facts::controller::is_default_scheduler;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
@@ -156,10 +156,8 @@ fn node_not_seen(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport) -
     // The time of the condition is when the pod was first not placed.
     let known_for = created.zip(last.at).map(|(created, at)| seconds_between(created, at));
     let is_new = known_for.is_none_or(|known_for| known_for < NEW_TO_SCHEDULER);
-    let scheduler = match pod.spec.scheduler_name.as_str() {
-        "" | DEFAULT_SCHEDULER => "kube-scheduler",
-        other => other,
-    };
+    let own = pod.spec.scheduler_name.as_str();
+    let scheduler = if is_default_scheduler(own) { "kube-scheduler" } else { own };
     if is_new {
         let advice = format!("wait: the scheduler retries within 5 minutes; if it persists, restart {scheduler}");
         return Finding::new(ReasonCode::SchedulerRejected, message, advice);

@@ -15,7 +15,6 @@ use crate::model::snapshot::PodsComplete;
 use crate::model::template_parts::texts;
 use crate::report::fix::Command;
 use crate::scheduling::daemon_pods;
-use crate::scheduling::ports::host_ports;
 
 /// The label of the pods of the cluster DNS.
 const DNS: &str = "k8s-app=kube-dns";
@@ -201,10 +200,8 @@ fn of_port(subject: &Subject, pod: &Pod, finding: Finding, said: &str) -> Findin
         before.rsplit_once(':')?.1.parse::<i32>().ok()
     };
     let Some(port) = port().filter(|_| pod.spec.host_network) else { return finding };
-    let others = subject.index.bound_to(&pod.spec.node_name).into_iter();
-    let mut others = others.filter(|other| other.metadata.uid != pod.metadata.uid && !other.is_terminal());
-    let declares = |other: &&Pod| host_ports(&other.spec).any(|declared| declared.host_port == port);
-    let Some(holder) = others.find(declares) else { return finding };
+    let mut declaring = subject.index.declaring(&pod.spec.node_name, port);
+    let Some(holder) = declaring.find(|other| other.metadata.uid != pod.metadata.uid) else { return finding };
     let belongs = Sentence::from("; port ").value(port.to_string()).words(" of the node belongs to ");
     let advice =
         format!("change the port of this DaemonSet or of {}: both use the network of the node", workload(holder));

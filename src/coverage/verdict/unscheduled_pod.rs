@@ -11,7 +11,7 @@ use super::scheduler_message::{PluginInput, Preemption, code_of, is_same_plugin}
 use super::scheduler_report::{self, LastReport, last_report};
 use super::sentence::Sentence;
 use super::terminating::{self, CLEANUP};
-use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler, scheduler_log};
+use crate::facts::controller::{DEFAULT_SCHEDULER, check_scheduler, is_default_scheduler, scheduler_log};
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -151,7 +151,7 @@ fn together(shortages: impl Iterator<Item = Finding>) -> Vec<Finding> {
 /// scheduler lacks nothing but room for it, and has not reported that preemption failed.
 fn expects_preemption(subject: &Subject, pod: &Pod) -> bool {
     let Some(LastReport { message, .. }) = last_report(subject, pod) else { return false };
-    matches!(pod.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
+    is_default_scheduler(&pod.spec.scheduler_name)
         && message.preemption == Preemption::NotReported
         && !message.reasons.is_empty()
         && message.reasons.iter().all(|reason| is_of_room(code_of(reason)))

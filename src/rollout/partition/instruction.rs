@@ -355,11 +355,10 @@ impl<'v, 'a> StageView<'v, 'a> {
     /// ever. What an earlier run has replaced may still fail.
     fn has_nothing_to_roll_back(&self, desired: usize) -> bool {
         let goes_back = self.stage.old_unready.is_none() && !self.stage.run.is_empty();
-        let is_left = |node: &RolloutNode<'_>| node.old.is_some_and(|old| !old.metadata.is_terminating());
         goes_back
             && self.stage.deleted.is_empty()
             && kept(self.stage.keep, desired) == 0
-            && !self.situation.eligible().any(is_left)
+            && !self.situation.eligible().any(|node| node.old.is_some())
     }
 
     fn next(&self) -> Instruction {

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::instruction::gates_failures;
 use super::order::order;
-use super::staging::{Staging, running, stopped};
+use super::staging::{Staging, has_ended, newest_update, running};
 use super::template::{NewTemplate, not_applied, template};
 use super::{Outage, Stage, StageGates, allowed, is_skipped, kept, old_unready, outage, replaces_more};
 use crate::coverage::PROGRESS_DEADLINE;
@@ -608,28 +607,17 @@ fn other_run(before: &Situation<'_>, request: &StageRequest) -> Option<Warning> 
         return None;
     }
     let (began, process) = run.trim_end_matches(WAY_BACK).split_once(' ').unwrap_or((run, ""));
-    let began: Result<Timestamp, _> = began.parse();
-    let newest = before.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
-    let progressed = newest.max(began.clone().ok());
-    // A run stops once a gate does not hold, or without progress; what it verified by itself is only in its event.
-    let fails = || {
-        hold.flags.as_ref().is_some_and(|flags| {
-            let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
-            let deadline = deadline.saturating_add(daemon_set.spec.min_ready_seconds);
-            let is_late = progressed.is_some_and(|at| seconds_between(at, now) > deadline);
-            !gates_failures(before, stays, flags).is_empty() || (is_late && !flags.verifies)
-        })
-    };
-    let has_stopped = stopped(before, &hold).is_some() || fails();
+    let began: Option<Timestamp> = began.parse().ok();
+    let newest = newest_update(before);
     let ago = |at| format!("{} ago", format_age(seconds_between(at, now)));
     let process = if process.is_empty() { String::new() } else { format!(" (process {process})") };
-    let begun = began.as_ref().map_or_else(|_| String::new(), |at| format!(", begun {},", ago(*at)));
-    let last = match newest.filter(|newest| began.is_ok_and(|began| began <= *newest)) {
+    let begun = began.map_or_else(String::new, |at| format!(", begun {},", ago(at)));
+    let last = match newest.filter(|newest| began.is_some_and(|began| began <= *newest)) {
         Some(newest) => format!("the last new pod was created {}", ago(newest)),
         None => "no pod was created since".to_owned(),
     };
     // Whether its client was ended is not in the cluster.
-    let so = match has_stopped {
+    let so = match has_ended(before, &hold, began) {
         true => "that run has ended".to_owned(),
         false => format!("{last}: if that run still goes on, it stops as soon as this one begins"),
     };

@@ -1,6 +1,9 @@
 //! A rollout in several stages: which of them a run carries out, and how many nodes each updates.
 
+use jiff::Timestamp;
+
 use super::canary::{Value, canary};
+use super::instruction::gates_failures;
 use super::job::fnv;
 use super::order::order;
 use super::plan::{Amount, StageRefusal, StageRequest, keep};
@@ -8,7 +11,7 @@ use super::template::{NewTemplate, template};
 use super::{is_skipped, kept};
 use crate::facts::revisions::{Revision, Revisions};
 use crate::model::daemon_set::DaemonSet;
-use crate::model::hold::{Hold, RUN_ANNOTATION, STOPPED};
+use crate::model::hold::{Hold, RUN_ANNOTATION, STOPPED, StageFlags};
 use crate::model::int_or_percent::{IntOrPercent, int};
 use crate::model::pod::Pod;
 use crate::model::stages::{StageSize, Stages, Stratum};
@@ -138,11 +141,9 @@ pub(crate) enum Unfinished {
 
 /// Returns the rollback that was begun because the wanted template had failed, and has not ended.
 pub(crate) fn unfinished_rollback(revisions: &Revisions<'_>, wanted: &NewTemplate) -> Option<Unfinished> {
-    let hold = Hold::in_force(revisions.daemon_set)?;
-    let is_another = hold.is_of_another_template(revisions.daemon_set);
-    let left = hold.flags.filter(|flags| flags.is_undo)?.replaced_revision?;
+    let is_another = Hold::in_force(revisions.daemon_set)?.is_of_another_template(revisions.daemon_set);
     let wanted = template(revisions, wanted).ok().flatten()?;
-    let left = revisions.all.iter().find(|revision| revision.object.hash() == left)?.template.as_ref().ok()?;
+    let left = revisions.left_by_rollback()?;
     match revisions.rolled_back_to() {
         _ if !left.same_meaning(&wanted) => None,
         Some(target) if target.is_current || !is_another => Some(Unfinished::Begun(target.number())),
@@ -215,14 +216,34 @@ pub(in crate::rollout) fn held_stages(situation: &Situation<'_>, hold: &Hold) ->
     let took = (seconds_between(staged.began, situation.now()) - soaked).max(0);
     let soaks = flags.soak_seconds.saturating_mul(of_state(StageState::Now) + of_state(StageState::Next));
     // Whether a run still goes on is not in the cluster: no pod for much longer than one takes says that none does.
-    let newest = situation.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max();
+    let newest = newest_update(situation);
     let is_moving = |per_pod: i64| {
         let waits = flags.soak_seconds.saturating_add(situation.daemon_set.spec.min_ready_seconds + PAUSE);
         newest.is_some_and(|at| situation.seconds_since(at) <= per_pod.saturating_mul(3).saturating_add(waits))
     };
-    let seconds_left = (updated >= int(PACE) && old > 0 && is_moving(took / updated))
+    let goes_on = || is_moving(took / updated) && !has_ended(situation, hold, Some(staged.stage_began));
+    let seconds_left = (updated >= int(PACE) && old > 0 && goes_on())
         .then(|| (took.saturating_mul(old) / updated).saturating_add(soaks));
     Some(HeldStages { stages, stage_began: staged.stage_began, seconds_left })
+}
+
+/// Returns when the newest pod of the current revision was created.
+pub(super) fn newest_update(situation: &Situation<'_>) -> Option<Timestamp> {
+    situation.eligible().filter_map(|node| node.updated?.metadata.creation_timestamp.get()).max()
+}
+
+/// Returns whether a run that began at a time has ended, as far as the cluster tells: it stops once a gate does not hold, or without
+/// progress; what it verified by itself is only in its event.
+pub(super) fn has_ended(situation: &Situation<'_>, hold: &Hold, began: Option<Timestamp>) -> bool {
+    let fails = |flags: &StageFlags| {
+        let deadline = flags.progress_deadline_seconds.saturating_add(flags.soak_seconds);
+        let deadline = deadline.saturating_add(situation.daemon_set.spec.min_ready_seconds);
+        let progressed = newest_update(situation).max(began);
+        let is_late = progressed.is_some_and(|at| situation.seconds_since(at) > deadline);
+        let fails = |keep| !gates_failures(situation, keep, flags).is_empty();
+        hold.partition.is_some_and(fails) || (is_late && !flags.verifies)
+    };
+    stopped(situation, hold).is_some() || hold.flags.as_ref().is_some_and(fails)
 }
 
 /// Returns why the last run of `partition` has stopped, unless pods were replaced since.

@@ -8,7 +8,7 @@ use super::next_step::NextStep;
 use super::worked_for_long::is_steady;
 use super::{RolloutNode, Situation, was_never_ready};
 use crate::coverage::{Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, creation_refusal};
-use crate::facts::controller::DEFAULT_SCHEDULER;
+use crate::facts::controller::is_default_scheduler;
 use crate::facts::node_removal::was_taken_down;
 use crate::model::amounts::is_pod_level;
 use crate::model::pod::{Pod, PodSpec};
@@ -411,7 +411,7 @@ impl Raised {
         let current = &situation.daemon_set.spec.template.spec;
         let Some((_, template)) = revisions.compared() else {
             let is_first = situation.current.known().is_some_and(|current| current.revision == 1).then_some(false);
-            let scheduler = if current.scheduler_name == DEFAULT_SCHEDULER { Some(false) } else { is_first };
+            let scheduler = if is_default_scheduler(&current.scheduler_name) { Some(false) } else { is_first };
             return Raised { requests: is_first, limits: is_first, ports: is_first, scheduler };
         };
         let other = situation.daemon_set.with_template(template).spec.template.spec;

@@ -504,7 +504,7 @@ impl<'a> Situation<'a> {
 
     /// Returns whether the pod of the current revision works on a node: it is available, and not just until it crashes again.
     pub(in crate::rollout) fn works_on(&self, node: &RolloutNode<'_>) -> bool {
-        node.updated_is_available && node.updated.is_some_and(|pod| !keeps_ending(pod, self.now(), PROGRESS_DEADLINE))
+        node.updated_is_available && node.updated.is_some_and(|pod| !keeps_ending(pod, self.now()))
     }
 
     /// Returns the eligible nodes on which the pod of the current revision works.
@@ -514,14 +514,14 @@ impl<'a> Situation<'a> {
 
     /// Returns whether an eligible node has no available pod, and waiting does not help.
     pub(in crate::rollout) fn fails_on(&self, node: &RolloutNode<'_>) -> bool {
-        node.eligible && node.diagnosis.is_some() && !node.has_available_pod() && !self.passes(node)
+        node.eligible && node.diagnosis.is_some() && !node.has_available_pod() && !self.recovers(node)
     }
 
     /// Returns whether pods of the current revision fail on all ready nodes that have one, and on more than one: each node
     /// may be at fault, but other replaced pods are unlikely to do better.
     pub(in crate::rollout) fn fails_everywhere(&self) -> bool {
         let tried: Vec<_> = self.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
-        tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !self.passes(node))
+        tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !self.recovers(node))
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.

@@ -17,7 +17,6 @@ use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
 use crate::report::change::{Change, PathStep};
 use crate::report::reason::ReasonCode;
-use crate::scheduling::ports::host_ports;
 use crate::scheduling::should_run::DaemonPod;
 
 /// The fields that affect the pulling of an image, besides its name.
@@ -211,11 +210,9 @@ fn listens_on(template: &Template, address: &str) -> bool {
 fn may_be_taken(situation: &Situation<'_>, address: &str) -> bool {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<i32>().ok());
     let is_own = |pod: &Pod| situation.pods().any(|own| own.metadata.uid == pod.metadata.uid);
-    let declares = |pod: &Pod| host_ports(&pod.spec).any(|declared| Some(declared.host_port) == port);
     let is_taken = |node: &RolloutNode<'_>| {
-        let others = situation.index.bound_to(node.name);
-        !situation.index.snapshot.knows_all_pods_on(node.name)
-            || others.into_iter().any(|pod| !pod.is_terminal() && !is_own(pod) && declares(pod))
+        let declaring = port.into_iter().flat_map(|port| situation.index.declaring(node.name, port));
+        !situation.index.snapshot.knows_all_pods_on(node.name) || declaring.into_iter().any(|pod| !is_own(pod))
     };
     let is_of_port = |node: &&RolloutNode<'_>| matches!(node.origin(), Some(Origin::Template(TemplatePart::Port(_))));
     situation.nodes.iter().any(|node| node.updated_is_available)

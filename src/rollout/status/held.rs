@@ -9,10 +9,6 @@ use crate::rollout::situation::{RolloutNode, Situation};
 /// Returns the hold of a DaemonSet.
 pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold> {
     let hold = Hold::of(situation.daemon_set)?;
-    let stopped = stopped(situation, &hold);
-    let mut staged = held_stages(situation, &hold);
-    // What has stopped has no pace.
-    staged.iter_mut().filter(|_| stopped.is_some()).for_each(|staged| staged.seconds_left = None);
     Some(RolloutHold {
         original_strategy: hold.original_strategy(),
         original_assumed: hold.is_original_lost,
@@ -22,8 +18,8 @@ pub(in crate::rollout) fn hold(situation: &Situation<'_>) -> Option<RolloutHold>
         leaked: leaked(situation, &hold),
         unverified: is_unverified(situation, &hold),
         of_another_template: hold.is_in_force && hold.is_of_another_template(situation.daemon_set),
-        staged,
-        stopped,
+        staged: held_stages(situation, &hold),
+        stopped: stopped(situation, &hold),
     })
 }
 

@@ -404,19 +404,19 @@ fn a_daemon_set_that_is_recreated_ends_the_watch() {
 /// A DaemonSet can be read by its name, and the list that a watch begins with answers something else.
 #[test]
 fn a_daemon_set_that_cannot_be_followed_ends_the_watch() {
-    let with_list = |list: Reply| {
+    let with_list = |command: &str, list: Reply| {
         let answer = move |asked: &Asked| (asked.path() == DAEMON_SETS).then(|| list.clone());
-        let (code, lines, err) = Following::with("status", &["team/agent"], answer).start(&[]).end();
+        let (code, lines, err) = Following::with(command, &["team/agent"], answer).start(&[]).end();
         assert_eq!(lines, Vec::<String>::new());
         (code, err)
     };
-    let (code, err) = with_list(refusal(403, "Forbidden", "no"));
-    assert_eq!(code, Some(1), "{err}");
-    assert!(
-        err.starts_with("error: DaemonSets cannot be followed\nhint: this needs the permission to list daemonsets"),
-        "{err}"
-    );
-    let (code, err) = with_list(json_list(DAEMON_SETS, &[]));
+    for command in ["status", "list", "changes"] {
+        let (code, err) = with_list(command, refusal(403, "Forbidden", "no"));
+        assert_eq!(code, Some(1), "{command}: {err}");
+        let expected = "error: DaemonSets cannot be followed\nhint: this needs the permission to list daemonsets";
+        assert!(err.starts_with(expected), "{command}: {err}");
+    }
+    let (code, err) = with_list("status", json_list(DAEMON_SETS, &[]));
     assert_eq!((code, err.as_str()), (Some(1), "error: DaemonSet agent was deleted while it was watched\n"));
 }
 

@@ -331,7 +331,11 @@ impl Dump {
         snapshot.gaps.extend(lacking.map(|(_, kind)| Gap { kind, namespace: None, cause: GapCause::NotInDump }));
         if !needs.everything {
             let dumped = std::mem::replace(&mut snapshot.pods_complete, PodsComplete::On(BTreeSet::new()));
-            let mut nodes = needs_all_pods_on(&snapshot);
+            let mut nodes = match query.wanted {
+                // Live, those of the nodes that turn out to matter are read later.
+                Wanted::Change => snapshot.nodes.iter().map(|node| node.metadata.name.clone()).collect(),
+                _ => needs_all_pods_on(&snapshot),
+            };
             if let PodsComplete::On(dumped) = dumped {
                 nodes.retain(|node| dumped.contains(node));
             }

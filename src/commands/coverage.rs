@@ -187,7 +187,9 @@ impl CoverageQuestion {
     fn write(&self, report: &CoverageReport, page: &mut Page<'_>) {
         let wide = self.output == Some(Output::Wide);
         match &self.options.node {
-            Some(_) if self.names.len() == 1 => render::explanation::explanation(report, wide, page),
+            Some(_) if self.names.len() == 1 && report.daemon_sets.iter().any(|one| !one.nodes.is_empty()) => {
+                render::explanation::explanation(report, wide, page)
+            }
             Some(node) => render::node::table(report, node, wide, page),
             None if self.nodes => render::nodes::table(report, wide, page),
             None if report.daemon_sets.len() > 1 && !wide && self.options.by.is_none() => {

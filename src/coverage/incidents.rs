@@ -63,6 +63,7 @@ impl Incidents {
             };
             use IncidentCause as C;
             let is_of_nodes = matches!(cause, C::NodesDown | C::NetworkUnavailable | C::NodeRemovalStuck);
+            let node = if let C::NothingReady { node } = &cause { Some(node.clone()) } else { None };
             let found = self.found.entry(cause).or_insert_with(new);
             let name = format!("{}/{}", coverage.namespace, coverage.name);
             found.since = found.since.into_iter().chain(since).min();
@@ -71,6 +72,9 @@ impl Incidents {
                 names.extend(is_one.then(|| name.clone()));
                 names
             });
+            if let Some(node) = node.filter(|_| found.fix.advice != fix.advice) {
+                found.fix = all_fail(&node);
+            }
             if is_of_nodes && found.fix.advice != fix.advice {
                 // The report of one node does not help with the others.
                 found.fix.advice = SEVERAL.to_owned();
@@ -102,16 +106,13 @@ impl Incidents {
             }
         }
         let failing = coverage.problems.iter().filter(|group| group.code.class() == Class::Revision);
-        for name in failing.flat_map(|group| &group.nodes) {
-            let Some(node) = facts.index.node(name).filter(|node| node.is_ready() && nothing_is_ready(facts, name))
-            else {
-                continue;
-            };
-            let fix = Fix::new(
-                "check what all pods of the node depend on, such as its runtime and network",
-                describe(&[&node.metadata.name]),
-            );
-            add(IncidentCause::NothingReady { node: name.clone() }, None, slice::from_ref(name), &fix);
+        for (group, name) in failing.flat_map(|group| group.nodes.iter().map(move |node| (group, node))) {
+            if facts.index.node(name).is_some_and(|node| node.is_ready() && nothing_is_ready(facts, name)) {
+                // What they say in unison, such as a registry that limits pulls, says more.
+                let says_why = matches!(group.code, ReasonCode::ImagePullFailed | ReasonCode::SandboxFailed);
+                let fix = if says_why { group.fix.clone() } else { all_fail(name) };
+                add(IncidentCause::NothingReady { node: name.clone() }, None, slice::from_ref(name), &fix);
+            }
         }
     }
 
@@ -124,7 +125,7 @@ impl Incidents {
         let incident = |(cause, mut found): (IncidentCause, Found)| {
             // The advice for the first node applies to all of them.
             if let (2..=DESCRIBED, Some(command)) = (found.nodes.len(), &mut found.fix.command)
-                && found.nodes.iter().any(|node| *command == describe(&[node]))
+                && found.nodes.iter().any(|node| *command == describe(&[&node.to_owned()]))
             {
                 *command = describe(&found.nodes.iter().collect::<Vec<_>>());
             }
@@ -141,6 +142,14 @@ impl Incidents {
         incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));
         incidents
     }
+}
+
+/// Returns the advice for a node on which pods fail in different ways.
+fn all_fail(node: &str) -> Fix {
+    Fix::new(
+        "check what all pods of the node depend on, such as its runtime and network",
+        describe(&[&node.to_owned()]),
+    )
 }
 
 /// Returns whether all pods on a node report that they are not ready, which several DaemonSets share: it is no evidence against the node

@@ -38,6 +38,9 @@ pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     report.incomplete.extend(gaps::incomplete_for_config(snapshot, &unknown));
 }
 
+/// How many pods that wait to be started again are deleted at once.
+const REPLACED: usize = 10;
+
 /// The pods that started before an object was changed.
 struct Older<'a> {
     changed_at: Timestamp,
@@ -53,7 +56,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let objects: BTreeMap<(Kind, &str), Option<&ConfigObject>> = found.collect();
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
-    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing, mut waiting) = (0, 0, 0, None, None);
+    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing, mut waiting) = (0, 0, 0, None, BTreeMap::new());
     for pod in facts.pods().filter(|pod| !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty()) {
         looked_at += 1;
         let used = match facts.revisions.of_pod(pod) {
@@ -93,7 +96,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
                     let is_kept = found.immutable && created.is_some() && used.by.is_refreshed();
                     let by = if is_kept { Use::ImmutableVolume } else { used.by };
                     let is_waiting = is_to_start_again(pod, used);
-                    waiting = waiting.or(is_waiting.then_some(pod));
+                    waiting.extend(is_waiting.then_some((&*pod.metadata.name, pod)));
                     is_stale |= is_waiting || !by.is_refreshed();
                     older.by.insert(by);
                     older.pods.insert(&pod.metadata.name, &pod.spec.node_name);
@@ -111,7 +114,8 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;
     let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
     let has_news = !(older.is_empty() && missing.is_empty());
-    let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing, waiting));
+    let fix =
+        has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing, waiting.into_values().collect()));
     let mut changed: Vec<ChangedObject> = older
         .into_iter()
         .map(|(object, Older { changed_at, by, pods })| ChangedObject {
@@ -155,26 +159,31 @@ fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> 
     names.collect::<BTreeSet<ConfigName>>().into_iter().collect()
 }
 
-/// Returns the command that restarts the pods, or why there is no safe one. `failing` has started since the change, and `waiting` waits to
+/// Returns the command that restarts the pods, or why there is no safe one. `failing` has started since the change, and `waiting` wait to
 /// be started again.
 fn restart(
     facts: &Facts<'_>,
     missing: Option<&ConfigName>,
     is_stale: bool,
     failing: Option<&Pod>,
-    waiting: Option<&Pod>,
+    waiting: Vec<&Pod>,
 ) -> Fix {
     let daemon_set = facts.daemon_set;
     if let Some(ConfigName { kind, name }) = missing {
         return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
     }
     let is_recreated_alike = |pod: &&Pod| failing.is_none() && facts.is_updated(pod) == Some(true);
-    if let Some(Pod { metadata, .. }) = waiting.filter(is_recreated_alike) {
-        let delete = Command::kubectl(&["delete", "pod"]).namespace(&metadata.namespace).name(&metadata.name);
-        return Fix::new(
-            "if the change corrects what has failed, replace the pod that waits to be started again",
-            delete,
-        );
+    let mut waiting = waiting.into_iter().filter(is_recreated_alike);
+    let replaced: Vec<&Pod> = waiting.by_ref().take(REPLACED).collect();
+    if !replaced.is_empty() {
+        let delete = Command::kubectl(&["delete", "pod"]).namespace(&daemon_set.metadata.namespace);
+        let delete = replaced.iter().fold(delete, |delete, pod| delete.name(&pod.metadata.name));
+        let which = match (replaced.len(), waiting.next()) {
+            (1, _) => "the pod that waits to be started again".to_owned(),
+            (_, None) => "the pods that wait to be started again".to_owned(),
+            (some, Some(_)) => format!("the first {some} pods that wait to be started again"),
+        };
+        return Fix::new(format!("if the change corrects what has failed, replace {which}"), delete);
     }
     if Hold::in_force(daemon_set).is_some() {
         return "the rollout is held back: complete or undo it, then restart the pods".into();

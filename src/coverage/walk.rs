@@ -32,7 +32,7 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, LostPods, NodeOverview};
 use crate::report::incident::IncidentCause;
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
@@ -70,12 +70,13 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
 fn node_overview(index: &Index<'_>, name: &str, daemon_sets: &[DaemonSetCoverage]) -> NodeOverview {
     let node = index.node(name);
     let rows = || daemon_sets.iter().flat_map(|daemon_set| &daemon_set.nodes).filter(|row| row.name == name);
+    let is_known = node.is_some() || index.snapshot.gap(Kind::Nodes, "").is_none();
     let is_orphaned = |row: &NodeCoverage| row.reasons.iter().any(|reason| reason.code == ReasonCode::OrphanedTarget);
     NodeOverview {
         name: name.to_owned(),
         namespace: None,
         exists: node.is_some() || !rows().any(is_orphaned),
-        should_run: rows().filter(|row| row.should_run).count(),
+        should_run: is_known.then(|| rows().filter(|row| row.should_run).count()),
         available: rows().filter(|row| row.should_run && row.state == NodeState::Available).count(),
         not_ready: node.and_then(|node| not_ready(index, node)).map(|sentence| sentence.to_string()),
         unschedulable: node.is_some_and(|node| node.spec.unschedulable),

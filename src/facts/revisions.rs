@@ -13,6 +13,7 @@ use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
 use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
+use crate::report::age::seconds_between;
 use crate::report::history::{DaemonSetName, RevisionPods, SkippedRevision};
 use crate::scheduling::daemon_pods;
 
@@ -374,7 +375,12 @@ impl<'a> Revisions<'a> {
     /// Returns whether a revision existed when another one was last rolled out.
     fn existed_before(&self, revision: &Revision<'_>, other: &Revision<'_>) -> bool {
         let began = self.rollout_began_at(other.object);
-        created(revision).zip(began).is_some_and(|(created, began)| created < began)
+        // Within one second, only one that was rolled out again is known to be older.
+        let is_again =
+            |at: Timestamp| self.rolled_out_at(revision.object).is_some_and(|last| seconds_between(at, last) > 1);
+        let is_before =
+            |(created, began): (Timestamp, Timestamp)| created < began || (created == began && is_again(created));
+        created(revision).zip(began).is_some_and(is_before)
     }
 
     /// Returns whether the current revision, even if its template is an older one, was rolled out to replace another one rather than rolled

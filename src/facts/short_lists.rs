@@ -67,7 +67,11 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     // The controller does not watch for deleted nodes: it counts one until its pod is gone, too.
     let with_pods: BTreeSet<&str> = facts.index.pods_of(facts.daemon_set).map(|(node, _)| node).collect();
     let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none()).count();
-    if facts.index.nodes_are_read() && eligible + int(deleted) < status.desired_number_scheduled {
+    // Of a node without a pod that is no longer eligible, or no longer exists, it hears nothing until it tries again to create pods
+    // (`syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
+    let may_be_old = facts.creation_is_refused();
+    let is_less = eligible + int(deleted) < status.desired_number_scheduled;
+    if facts.index.nodes_are_read() && is_less && !may_be_old {
         missing.push((Kind::Nodes, status.desired_number_scheduled));
     }
     let counted = status.current_number_scheduled + status.number_misscheduled;
@@ -148,7 +152,7 @@ mod tests {
         let fails = |world: World| world.node("d", json!({})).unready_pod("agent-d", "d", json!({}), json!({}));
         assert_eq!(counted(2, 2, fails), []);
         let is_refused = |world: World| world.event("DaemonSet", "agent", "FailedCreate", "no", "11:59:00");
-        assert_eq!(counted(0, 2, is_refused), []);
+        assert_eq!((counted(0, 2, is_refused), counted(2, 0, is_refused)), (vec![], vec![]));
         let is_over = |world: World| {
             let world = world.event("DaemonSet", "agent", "FailedCreate", "no", "11:50:00");
             world.event("DaemonSet", "agent", "SuccessfulCreate", "yes", "11:58:00")

@@ -152,7 +152,7 @@ fn suspicion(suspect: &Suspect) -> Option<String> {
         },
         SuspectKind::Nodes => match alike(suspect) {
             Some(alike) => format!(
-                "Revision {number} fails on {} with {alike}, and works on {}: it may not be made for such nodes.",
+                "Revision {number} fails on {} with {alike}, and works on {}: it may not be made for such nodes, or they lack what it needs.",
                 every(suspect.failing, "node"),
                 count(suspect.available, "other node"),
             ),

@@ -25,10 +25,12 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
     let Some(NodeOverview { exists, should_run, available: running, namespace, .. }) = &report.node else {
         return;
     };
-    let (name, should_run) = (view.show(node), count(*should_run, "DaemonSet"));
+    let name = view.show(node);
     let place = namespace.as_ref().map(|namespace| view.show(&format!(" in namespace {namespace}")));
     let place = place.unwrap_or_default();
-    let headline = if !rows.is_empty() && rows.iter().all(|(_, row)| row.eligibility_unknown) {
+    let headline = if let (None, true) = (should_run, rows.is_empty()) {
+        format!("node {name} could not be read, and no pod that was read is on it: nothing is known of it")
+    } else if !rows.is_empty() && rows.iter().all(|(_, row)| row.eligibility_unknown) {
         let pods = count(rows.len(), "DaemonSet");
         format!("node {name} could not be read; it has pods of {pods}{place}, {running} of them available")
     } else if *exists {
@@ -38,10 +40,11 @@ pub fn table(report: &CoverageReport, node: &str, all: bool, page: &mut Page<'_>
             0 => String::new(),
             unknown => format!(", and {unknown} unknown"),
         };
-        match report.node.as_ref().is_some_and(|node| node.should_run == 0) {
-            true => format!("no DaemonSet{place} should run a pod on {name}"),
-            false => {
-                format!("{name} should run pods of {should_run}{place}; {running} of them {are} available{unknown}")
+        match should_run.unwrap_or_default() {
+            0 => format!("no DaemonSet{place} should run a pod on {name}"),
+            all => {
+                let all = count(all, "DaemonSet");
+                format!("{name} should run pods of {all}{place}; {running} of them {are} available{unknown}")
             }
         }
     } else {

@@ -23,7 +23,7 @@ pub(super) fn section(
     let is_it = |it: &ConfigName, (kind, name): &(&str, String)| it.kind.eq_ignore_ascii_case(kind) && it.name == *name;
     let is_told = |it: &ConfigName| problems.iter().filter_map(|one| one.missing.as_ref()).any(|one| is_it(it, one));
     let line = match stale_pods.filter(|pods| *pods > 0) {
-        Some(stale) => format!("{stale} of {of} started before a change of what they use:"),
+        Some(stale) => format!("{stale} of {of} use a change only once they start again:"),
         None if !changed.is_empty() && suspect.is_some_and(|suspect| suspect.what == SuspectKind::Surroundings) => {
             "Changed since older pods started:".to_owned()
         }

@@ -230,9 +230,10 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
     if let Some(text) = change(rollout, now).filter(|_| !is_settled) {
         page.paragraph(&text, style::plain);
     }
-    for (index, concern) in rollout.concerns.iter().enumerate().filter(|_| rollout.verdict != Verdict::Deleting) {
+    let is_deleting = rollout.verdict == Verdict::Deleting;
+    for (index, concern) in rollout.concerns.iter().enumerate().take(if is_deleting { 1 } else { usize::MAX }) {
         // The headline contains the first one.
-        match rollout.verdict == Verdict::NotObserved && index == 0 {
+        match (is_deleting || rollout.verdict == Verdict::NotObserved) && index == 0 {
             true => page.what_to_do(&concern.fix, ""),
             false => {
                 let message = format!("{}: {}", concern.code, concern.message);
@@ -445,7 +446,7 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
     let FaultCounts { node, cluster, revision, unknown, waiting } = rollout.faults?;
     let number = rollout.revision.as_ref()?.number;
     let nodes = node.checked_sub(waiting).filter(|nodes| *nodes > 0 && (cluster, revision, unknown) == (0, 0, 0))?;
-    rollout.counts.updated_available.filter(|available| *available > 0)?;
+    let available = rollout.counts.updated_available.filter(|available| *available > 0)?;
     let are_down = rollout.problems.iter().filter(|cause| cause.fault.is_some()).all(|cause| cause.code.is_node_down());
     let what = match (are_down, nodes) {
         (true, 1) => "1 node is down".to_owned(),
@@ -453,7 +454,9 @@ fn nothing_against(rollout: &RolloutStatus) -> Option<String> {
         (false, 1) => "1 node has a problem of its own".to_owned(),
         (false, nodes) => format!("{nodes} nodes have problems of their own"),
     };
-    Some(format!("{what}; revision {number} looks healthy."))
+    // What fails on more nodes than it works on does not.
+    let but = if are_down || available > nodes { format!("; revision {number} looks healthy") } else { String::new() };
+    Some(format!("{what}{but}."))
 }
 
 /// Returns what `pause` or `partition` has done, for a table.

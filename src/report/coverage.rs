@@ -83,8 +83,8 @@ pub struct NodeOverview {
     pub namespace: Option<String>,
     /// Whether the node exists; else pods are still bound to it.
     pub exists: bool,
-    /// Of how many DaemonSets it should run a pod.
-    pub should_run: usize,
+    /// Of how many DaemonSets it should run a pod; absent if the node could not be read.
+    pub should_run: Option<usize>,
     /// On how many of them a pod is available there.
     pub available: usize,
     /// How and since when it has not been ready; absent if it is ready.

@@ -224,7 +224,7 @@ reason_codes! {
     /// names. Nothing is wrong with the node or the template. If it takes longer, the pod that stays is at fault: a finalizer keeps
     /// it, or the kubelet of the node does not end it. If the same pods are preempted again and again, their controller recreates
     /// them there: the node has too little room for both.
-    WaitingForPreemption: Time, InTime;
+    WaitingForPreemption: Room, InTime;
     /// The scheduler rejects the node for a reason that has no code of its own.
     /// Read the scheduler's message.
     SchedulerRejected: Placement, Never;

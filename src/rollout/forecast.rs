@@ -50,7 +50,7 @@ pub(crate) fn standstill(before: &Situation<'_>, replacement: &Replacement<'_>) 
     let stays = |node: &RolloutNode<'_>| node.old.into_iter().chain(node.updated).any(&stays);
     let found = end(before, replacement, stays)?;
     // More nodes would be without a pod, and the rollout would not finish.
-    let fails = || before.fails_everywhere() || revision_fails(before);
+    let fails = || before.fails_widely() || revision_fails(before);
     let is_in_vain = before.eligible().any(stays) || replacement.is_same_template && fails();
     let max_unavailable = found.max_unavailable.filter(|_| !is_in_vain);
     Some(Standstill { max_unavailable, ..found })

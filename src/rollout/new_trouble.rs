@@ -13,6 +13,7 @@ use crate::model::snapshot::Snapshot;
 use crate::report::compare::CompareReport;
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure};
+use crate::report::reason::ReasonCode;
 use crate::rollout::compare::{CompareOptions, compare};
 
 /// What is worse, by DaemonSet and node.
@@ -28,7 +29,8 @@ pub(crate) struct Trouble {
 }
 
 /// Returns what is worse than before of all DaemonSets but one, on the nodes that it has updated. What was not read is no trouble, nor is
-/// a node that is not ready, which a gate of its own judges, nor a DaemonSet that somebody has created or rolled out meanwhile.
+/// a node that is not ready, which a gate of its own judges, nor a DaemonSet that somebody has created or rolled out meanwhile, nor on a
+/// node that has joined meanwhile what it had on others before.
 ///
 /// If the rollout had begun before, what was broken already counts, too, unless it is known to be older than the rollout.
 pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetName, updated: &[String]) -> NewTrouble {
@@ -43,39 +45,52 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     });
     let others: BTreeSet<(&str, &str)> = others.map(|one| (&*one.namespace, &*one.name)).collect();
     let mut trouble = NewTrouble::new();
-    let mut add = |report: &CompareReport, what: &str, counts: &dyn Fn(&str, &str, &str) -> bool| {
-        for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
-            let title = format!("{}/{}", one.namespace, one.name);
-            let setbacks = one.counted().flat_map(|setback| {
-                let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
-                setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
-            });
-            let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
-            let on_updated = setbacks
-                .chain(restarting)
-                .filter(|(node, ..)| updated.contains(node.as_str()) && counts(&one.namespace, &one.name, node));
-            for (node, reason, passing, message) in on_updated {
-                trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
-                    failure: GateFailure {
-                        node: Some(node.clone()),
-                        reason,
-                        ..GateFailure::new(
-                            Gate::OtherDaemonSets,
-                            format!("DaemonSet {title} has a problem there that {what}: {message}"),
-                        )
-                    },
-                    passing,
+    let mut add =
+        |report: &CompareReport, what: &str, counts: &dyn Fn(&str, &str, &str, Option<ReasonCode>) -> bool| {
+            for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
+                let title = format!("{}/{}", one.namespace, one.name);
+                let setbacks = one.counted().flat_map(|setback| {
+                    let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
+                    setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
                 });
+                let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
+                let counts = |node: &str, code| updated.contains(node) && counts(&one.namespace, &one.name, node, code);
+                let on_updated = setbacks.chain(restarting).filter(|(node, code, ..)| counts(node, *code));
+                for (node, reason, passing, message) in on_updated {
+                    trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
+                        failure: GateFailure {
+                            node: Some(node.clone()),
+                            reason,
+                            ..GateFailure::new(
+                                Gate::OtherDaemonSets,
+                                format!("DaemonSet {title} has a problem there that {what}: {message}"),
+                            )
+                        },
+                        passing,
+                    });
+                }
             }
-        }
+        };
+    let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+    let have_all_existed = updated.iter().all(|node| existed.contains(node));
+    let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
+    let was_broken = |namespace: &str, name: &str, code: Option<ReasonCode>| {
+        let one = broken.iter().flat_map(|report| &report.daemon_sets);
+        let mut one = one.filter(|one| (&*one.namespace, &*one.name) == (namespace, name));
+        one.any(|one| match code {
+            Some(_) => one.counted().any(|setback| setback.code == code),
+            None => !one.restarting.is_empty(),
+        })
     };
-    add(&report, "it did not have before", &|_, _, _| true);
+    add(&report, "it did not have before", &|namespace, name, node, code| {
+        existed.contains(node) || !was_broken(namespace, name, code)
+    });
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
         let index = Index::new(after);
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let all = compared(&Snapshot::empty(before.now));
-        add(&all, "may be newer than the rollout", &|namespace, name, node| {
+        add(&all, "may be newer than the rollout", &|namespace, name, node, _| {
             !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
         });
     }

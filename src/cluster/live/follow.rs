@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream};
 use jiff::Timestamp;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::list::{self, List, Listed};
 use super::request::Transport;
@@ -33,6 +33,13 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long a watch may be silent: the API server sends a bookmark every minute, except to watches of events, which it
 /// does not cache.
 const MAX_SILENCE: Duration = Duration::from_secs(90);
+
+/// How long the watch of a lease may be silent before it is listed: its holder renews it every two seconds, and without news of it would
+/// seem to be down. Both this and the wait for the answer pass before it does.
+const SILENCE_OF_LEASES: Duration = Duration::from_secs(20);
+
+/// How long the answer to that may take.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// How often a watch looks whether this machine was asleep.
 const TICK: Duration = Duration::from_secs(1);
@@ -163,18 +170,35 @@ impl<'a, K> Follower<'a, K> {
                 State::Watching { version, mut events, opened } => {
                     let event = tokio::select! {
                         biased;
-                        event = events.next::<T>(&self.list) => event,
+                        event = events.next::<T>(&self.list) => Some(event),
                         () = sleep_of_the_machine(self.transport, &mut self.awake) => {
-                            Err(ConnectionError::lost("this machine was asleep").into())
+                            Some(Err(ConnectionError::lost("this machine was asleep").into()))
                         }
+                        () = sleep(SILENCE_OF_LEASES), if self.list.kind == Kind::Leases => None,
                     };
-                    self.event(version, events, opened, event)
+                    match event {
+                        Some(event) => self.event(version, events, opened, event),
+                        None => Some(self.list_in_time().await),
+                    }
                 }
             };
             if let Some(change) = change {
                 return change;
             }
         }
+    }
+
+    /// Lists what has said nothing: whether nothing was said, or nothing came through.
+    async fn list_in_time<T: Object>(&mut self) -> ListChange<T>
+    where
+        K: Fn(T) -> Option<T>,
+    {
+        let Ok(change) = timeout(ANSWER, self.list()).await else {
+            self.back_off(None);
+            let why = format!("no answer came within {} s", ANSWER.as_secs());
+            return ListChange::Failed(ConnectionError::lost(why).into());
+        };
+        change
     }
 
     async fn list<T: Object>(&mut self) -> ListChange<T>

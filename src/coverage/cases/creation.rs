@@ -344,7 +344,7 @@ pub(super) fn cases() -> Vec<Case> {
                     json!({"metadata": {"deletionTimestamp": at("11:50:20"), "finalizers": ["example.com/hold"]}}),
                 ),
             (Terminating, R::DaemonSetDeleting),
-            &["pod agent-x on n", "finalizer example.com/hold"],
+            &["on n, pod agent-x", "finalizer example.com/hold"],
             "kubectl get pod -o yaml -n default agent-x",
         ),
         case(

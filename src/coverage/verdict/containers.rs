@@ -78,7 +78,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         findings.splice(0..0, sandbox_changes(subject, pod, events));
     }
     findings.extend(all_restarting(pod));
-    findings.extend(init_blocked(subject, pod, !findings.is_empty()));
+    findings.extend(init_blocked(subject, pod, events, !findings.is_empty()));
     if !findings.is_empty() {
         return findings;
     }
@@ -221,8 +221,7 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
 }
 
 /// Finds an init container that has not completed; if another finding tells why it is not created, there is no more to say.
-fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> {
-    let started = walk(pod).any(|(role, _, status)| role != Role::Container && status.is_some_and(has_started));
+fn init_blocked(subject: &Subject, pod: &Pod, events: &[&Event], is_told: bool) -> Option<Finding> {
     let (role, container, status) = walk(pod).find(|(role, _, status)| match role {
         Role::Container => false,
         Role::Init => !status.is_some_and(is_done),
@@ -230,9 +229,15 @@ fn init_blocked(subject: &Subject, pod: &Pod, is_told: bool) -> Option<Finding> 
     })?;
     let status = status?;
     let waits_for_a_reason = status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty());
-    let is_told = is_told && waits_for_a_reason && !has_started(status);
-    if is_told || !started && (!waits_for_a_reason || status.is_being_created()) {
+    // It has no log yet.
+    if !has_started(status) && (is_told || !waits_for_a_reason || status.is_being_created()) {
         return None;
+    }
+    let is_of_probe = |event: &&Event| {
+        event.reason == "Unhealthy" && event.involved_object.field_path.contains(&format!("{{{}}}", container.name))
+    };
+    if role == Role::Sidecar && status.started == Some(false) && events.iter().any(is_of_probe) {
+        return readiness_failing(subject, pod, events);
     }
     let mut message = Sentence::from(format!("{} {} has not completed", role.noun(), container.name));
     if role == Role::Sidecar {
@@ -264,14 +269,20 @@ const AT_START: &[Cause] = &[
 
 /// Finds that the containers are still starting.
 fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Finding {
-    let waiting = walk(pod).find_map(|(_, _, status)| status?.state.waiting.as_ref()).map(|waiting| &waiting.reason);
+    let waiting = walk(pod).find_map(|(role, container, status)| {
+        let reason = &status?.state.waiting.as_ref()?.reason;
+        let is_first = !walk(pod).any(|(_, _, status)| status.is_some_and(has_started));
+        let what =
+            if is_first { "the containers have".to_owned() } else { format!("{} {} has", role.noun(), container.name) };
+        Some((what, reason))
+    });
     let state = match waiting {
         _ if lost_its_sandbox(pod) => {
             "the sandbox of the pod was lost, as when its node is rebooted, and the containers have not started again"
                 .to_owned()
         }
-        Some(reason) if !reason.is_empty() => format!("the containers have not started ({reason})"),
-        Some(_) => "the containers have not started".to_owned(),
+        Some((what, reason)) if !reason.is_empty() => format!("{what} not started ({reason})"),
+        Some((what, _)) => format!("{what} not started"),
         None => "the kubelet has not started the pod".to_owned(),
     };
     let started = pod.status.start_time.get().or_else(|| {

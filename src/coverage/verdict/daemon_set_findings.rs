@@ -8,9 +8,11 @@ use super::create_events::{creation_refusal, passes_by_itself};
 use super::create_failure::classify;
 use super::finding::{Finding, resource};
 use super::sentence::Sentence;
+use super::terminating::{is_overdue, stuck_terminating};
 use crate::difference::change_summary::in_a_few_words;
 use crate::difference::difference;
 use crate::facts::Facts;
+use crate::facts::controller::Controller;
 use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, name_of};
 use crate::model::daemon_set::DaemonSet;
@@ -62,6 +64,9 @@ fn deletion_refused(facts: &Facts<'_>) -> Option<Finding> {
     Some(Finding::new(code, message, advice).with_command(Command::kubectl(&["get", kinds])))
 }
 
+/// How many seconds after the deletion of a DaemonSet began its pods are being deleted, too, if the garbage collector works.
+const UNDELETED: i64 = 60;
+
 /// Finds that the DaemonSet is being deleted, so that the controller no longer reconciles it.
 fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
     let metadata = &facts.daemon_set.metadata;
@@ -71,26 +76,28 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
         [] => message,
         finalizers => message.words(format!("; finalizer {}", finalizers.join(", "))),
     };
-    let owned = |finalizers: &[String]| -> Vec<String> {
-        // Those of the garbage collector.
-        let is_own = |finalizer: &&String| !matches!(finalizer.as_str(), "foregroundDeletion" | "orphan");
-        finalizers.iter().filter(is_own).cloned().collect()
-    };
-    let own = owned(&metadata.finalizers);
-    let held = facts.pods().find_map(|pod| {
-        let finalizers = owned(&pod.metadata.finalizers);
-        (pod.metadata.is_terminating() && !finalizers.is_empty()).then_some((pod, finalizers))
-    });
-    if let (true, Some((pod, finalizers))) = (own.is_empty(), held) {
-        let name = &pod.metadata.name;
-        let message = message.words(format!("; waits for pod {name} on {}, which has finalizer ", pod.spec.node_name));
-        let message = message.words(finalizers.join(", "));
-        let advice = "check the controller that owns this finalizer: it removes the finalizer when it is done, and the DaemonSet ends with \
-                      its last pod";
-        let get = Command::kubectl(&["get", "pod", "-o", "yaml"]).namespace(&metadata.namespace).name(name);
-        return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(get));
+    // The others are those of the garbage collector.
+    let is_own = |finalizer: &&String| !matches!(finalizer.as_str(), "foregroundDeletion" | "orphan");
+    let own: Vec<String> = metadata.finalizers.iter().filter(is_own).cloned().collect();
+    let of_garbage_collector = own.is_empty();
+    let overdue = facts.pods().filter(|pod| of_garbage_collector && is_overdue(facts, pod));
+    let deadline = |pod: &Pod| pod.metadata.deletion_timestamp.get();
+    // The oldest of several tells most.
+    if let Some((deadline, pod)) = overdue.filter_map(|pod| Some((deadline(pod)?, pod))).min_by_key(|(at, _)| *at) {
+        let stuck = stuck_terminating(facts, facts.index.node(&pod.spec.node_name), pod, deadline);
+        let message = message.words("; on ").example(&pod.spec.node_name).words(", ").then(stuck.message);
+        return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, stuck.advice).with_command(stuck.command));
     }
-    let advice = if own.is_empty() {
+    let is_late = facts.seconds_since(since) > UNDELETED;
+    let kept = facts.pods().filter(|pod| !pod.metadata.is_terminating()).count();
+    if of_garbage_collector && is_late && kept > 0 && metadata.finalizers.iter().any(|it| it == "foregroundDeletion") {
+        let are = if kept == 1 { "its pod is" } else { &format!("{kept} of its pods are") };
+        let message = message
+            .words(format!("; {are} not being deleted: the garbage collector of kube-controller-manager does that"));
+        let Fix { advice, command } = Controller::Kubernetes.look_at(facts.index.snapshot);
+        return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(command));
+    }
+    let advice = if of_garbage_collector {
         "wait for its pods to be deleted; until then its status is not updated".to_owned()
     } else {
         format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))

@@ -436,7 +436,8 @@ fn host_port_conflict(wanted: &ContainerPort, holder: &Pod, others: &[&Pod]) -> 
     let advice = match holder.metadata.controller().map(|owner| owner.kind.as_str()) {
         _ if !others.is_empty() => Some("change the host port in the template: each of these pods uses it"),
         Some("DaemonSet") => Some(
-            "change the host port of one of the two DaemonSets, or give them nodeSelectors that exclude each other",
+            "remove one of the two DaemonSets if it is a second installation of the other; otherwise change the host port of one, or give \
+             them nodeSelectors that exclude each other",
         ),
         Some("Node") => Some("change the host port in the template, or in the manifest of the static pod on the node"),
         Some(_) => Some("change the host port of one of them"),

@@ -10,7 +10,7 @@ use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::images::other_platform;
 use super::node_plugin::{of_own_plugin, with_network_plugin};
 use super::sentence::Sentence;
-use super::services::of_gpu;
+use super::services::{of_gpu, of_ready_toolkit};
 use super::volumes::is_past;
 use crate::model::event::Event;
 use crate::model::pod::Pod;
@@ -301,7 +301,8 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     // It is the toolkit that configures the runtime, once the driver is there.
     let needs_toolkit = cause.is_some_and(|cause| cause.advice == CONTAINER_TOOLKIT);
-    if let Some(first) = needs_toolkit.then(|| of_gpu(subject, pod, 2, &finding)).flatten() {
+    let of_toolkit = || of_gpu(subject, pod, 2, &finding).or_else(|| of_ready_toolkit(subject, pod, &finding));
+    if let Some(first) = needs_toolkit.then(of_toolkit).flatten() {
         return Some(first);
     }
     let class = pod.spec.runtime_class_name.as_deref().filter(|class| !class.is_empty());

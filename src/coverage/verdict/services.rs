@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Lack, Origin, TemplatePart, describe_pod};
+use super::finding::{Finding, Lack, Origin, TemplatePart, delete_pod, describe_pod};
 use super::images::template_of;
 use super::node_plugin::{NodePlugin, is_chained};
 use super::sentence::Sentence;
@@ -186,6 +186,18 @@ pub fn of_gpu(subject: &Subject, pod: &Pod, links: usize, finding: &Finding) -> 
         let installs = |other: &Pod| names.iter().any(|name| other.metadata.name.starts_with(name));
         fix_first(subject, pod, finding, installs, (noun, "the pod needs what it installs"))
     })
+}
+
+/// Says of a pod for which the container runtime is not configured that NVIDIA's toolkit runs on the node, and does that only when it starts.
+pub fn of_ready_toolkit(subject: &Subject, pod: &Pod, finding: &Finding) -> Option<Finding> {
+    let (noun, names) = GPU_CHAIN[1];
+    let is_it = |other: &&Pod| names.iter().any(|name| other.metadata.name.starts_with(name)) && other.is_ready();
+    let toolkit = subject.index.bound_to(&pod.spec.node_name).into_iter().find(is_it)?;
+    let age = subject.seconds_since(toolkit.metadata.creation_timestamp.get()?);
+    let runs = Sentence::from("; ").name(workload(toolkit), noun).words(" has run on the node for ").age(age);
+    let advice =
+        format!("delete the pod of {noun} on the node: it configures the container runtime only when it starts");
+    Some(finding.clone().and(runs).with_advice(advice).with_origin(Origin::Node).with_command(delete_pod(toolkit)))
 }
 
 /// Says of a pod of the host network whose port is taken which other pod of the node has declared it.

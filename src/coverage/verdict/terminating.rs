@@ -3,19 +3,20 @@
 use jiff::Timestamp;
 
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, describe_node, describe_pod};
+use super::finding::{Finding, describe_node, describe_pod};
 use super::node_health;
 use super::node_plugin::is_own_plugin;
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
 use super::workload::{told_priority, workload};
+use crate::facts::Facts;
 use crate::facts::controller::Controller;
 use crate::model::event::Event;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
-use crate::report::reason::{Passing, ReasonCode};
+use crate::report::reason::ReasonCode;
 use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
@@ -46,12 +47,9 @@ pub fn findings(subject: &Subject, node: &Node, pods: &[&Pod]) -> Vec<Finding> {
 }
 
 /// Returns whether a pod is still there past its grace period, which needs no wait if a finalizer holds it.
-pub fn is_overdue(subject: &Subject, pod: &Pod) -> bool {
+pub fn is_overdue(facts: &Facts<'_>, pod: &Pod) -> bool {
     let slack = if pod.metadata.finalizers.is_empty() { SLACK } else { 0 };
-    pod.metadata
-        .deletion_timestamp
-        .get()
-        .is_some_and(|deadline| subject.now().as_second() - deadline.as_second() > slack)
+    pod.metadata.deletion_timestamp.get().is_some_and(|deadline| facts.now().as_second() - deadline.as_second() > slack)
 }
 
 /// Finds that a pod is terminating, and whether it is stuck.
@@ -105,8 +103,8 @@ fn preemptor<'a>(subject: &Subject<'_, 'a>, pod: &Pod) -> Option<&'a Pod> {
     nominated?.into_iter().filter(|other| priority(other) > priority(pod)).max_by_key(|other| priority(other))
 }
 
-fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
-    let past = subject.seconds_since(deadline);
+fn past_its_grace_period(facts: &Facts<'_>, pod: &Pod, deadline: jiff::Timestamp) -> Sentence {
+    let past = facts.seconds_since(deadline);
     let message = Sentence::from("pod ").name(&pod.metadata.name, "there");
     let message = message.words(if past > SLACK { " is stuck terminating, " } else { " is terminating, " });
     message.age(past).words(" past its grace period")
@@ -115,8 +113,8 @@ fn past_its_grace_period(subject: &Subject, pod: &Pod, deadline: jiff::Timestamp
 /// Finds a pod that is still there past its grace period.
 ///
 /// No command removes it: a forced deletion or a removed finalizer leaves behind what they were to wait for.
-fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline: jiff::Timestamp) -> Finding {
-    let (metadata, message) = (&pod.metadata, past_its_grace_period(subject, pod, deadline));
+pub fn stuck_terminating(facts: &Facts<'_>, node: Option<&Node>, pod: &Pod, deadline: jiff::Timestamp) -> Finding {
+    let (metadata, message) = (&pod.metadata, past_its_grace_period(facts, pod, deadline));
     if !metadata.finalizers.is_empty() {
         let finalizers = metadata.finalizers.join(", ");
         let advice =
@@ -124,14 +122,14 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
         let get = Command::kubectl(&["get", "pod", "-o", "yaml"]).namespace(&metadata.namespace).name(&metadata.name);
         let message = message.words(format!("; finalizer {finalizers}"));
         // Its controller may be about to remove it.
-        let is_stuck = subject.seconds_since(deadline) > SLACK;
+        let is_stuck = facts.seconds_since(deadline) > SLACK;
         let code = if is_stuck { ReasonCode::StuckTerminating } else { ReasonCode::Terminating };
         return Finding::new(code, message, advice).with_command(get);
     }
-    let now = subject.now();
-    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(subject.index, node)?)));
+    let now = facts.now();
+    let not_ready = node.and_then(|node| Some((node, node_health::not_ready(facts.index, node)?)));
     // The kubelet lives.
-    let events = subject.index.events_about("Pod", metadata);
+    let events = facts.index.events_about("Pod", metadata);
     // Before, it was to restart a container.
     let is_since = |event: &&&Event| event.last_seen() >= metadata.deleted_at();
     if let Some(failed) = events.iter().filter(is_since).find(|event| event.reason == "FailedKillPod") {
@@ -181,7 +179,7 @@ fn stuck_terminating(subject: &Subject, node: Option<&Node>, pod: &Pod, deadline
     }
     let message = message.words(", and its kubelet has not terminated it");
     let ready = node.and_then(|node| node.condition("Ready")).filter(|ready| ready.status == "True");
-    let posted = node.filter(|_| ready.is_some()).and_then(|node| subject.index.last_posted(node));
+    let posted = node.filter(|_| ready.is_some()).and_then(|node| facts.index.last_posted(node));
     let ago = |at| Sentence::from(", last posted ").age(seconds_between(at, now)).words(" ago");
     let lives = |at: Timestamp| {
         at > deadline || (seconds_between(deadline, now) > UNNOTICED && seconds_between(at, now) <= LONGEST_SILENCE)
@@ -208,7 +206,7 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
     let deadline = victim.metadata.deletion_timestamp.get().filter(|_| is_overdue(subject, victim))?;
     let stuck = stuck_terminating(subject, Some(node), victim, deadline);
     let message =
-        Sentence::from("the scheduler has nominated the node for the pod, but preempted ").then(stuck.message);
+        Sentence::from("the scheduler has nominated the node for the pod, but the preempted ").then(stuck.message);
     let events = subject.index.events_about("Pod", &victim.metadata);
     let is_of_own_network = |event: &Event| {
         event.reason == "FailedKillPod"
@@ -222,8 +220,7 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
             .into(),
         false => stuck.advice,
     };
-    let finding = Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command);
-    Some(finding.with_origin(Origin::Time).with_passing(Passing::InTime))
+    Some(Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command))
 }
 
 /// Returns what disrupts the pod, if a condition tells.

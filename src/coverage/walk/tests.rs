@@ -210,14 +210,14 @@ fn a_node_is_told_with_the_daemon_sets_that_should_run_there_and_are_available()
     let cause = GapCause::Forbidden("list nodes".to_owned());
     unread.snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
     for (world, name, exists, should_run, available) in [
-        (cluster(), "a", true, 1, 1),
-        (cluster(), "b", true, 1, 0),
-        (cluster(), "c", true, 0, 0),
-        (cluster(), "z", false, 0, 0),
+        (cluster(), "a", true, Some(1), 1),
+        (cluster(), "b", true, Some(1), 0),
+        (cluster(), "c", true, Some(0), 0),
+        (cluster(), "z", false, Some(0), 0),
         // The old pod is available, regardless of the new one.
-        (surging, "a", true, 1, 1),
+        (surging, "a", true, Some(1), 1),
         // It is unknown whether the node exists.
-        (unread, "z", true, 1, 1),
+        (unread, "z", true, None, 1),
     ] {
         let options = Options { detail: Detail::Explain, node: Some(name.to_owned()), ..Options::default() };
         let node = coverage(&world.finish(), &options).node.unwrap();

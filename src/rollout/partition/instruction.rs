@@ -465,6 +465,9 @@ impl<'v, 'a> StageView<'v, 'a> {
             |node: &&RolloutNode<'_>| node.eligible && self.is_old(node) && !node.is_ready() && !is_skipped(node);
         let of_stage = || self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
         let nodes: Vec<String> = of_stage().filter(down).map(|node| node.name.to_owned()).collect();
+        if of_stage().any(|node| node.eligible && self.is_old(node) && !is_skipped(node) && !self.is_owned(node)) {
+            return Some(Waiting::Controller);
+        }
         let is_shown = of_stage().any(|node| node.updated.is_some()) || !self.must_show_itself(desired);
         let goes_back = self.stage.old_unready.is_none();
         match nodes.is_empty() || is_shown || goes_back {
@@ -518,7 +521,14 @@ impl<'v, 'a> StageView<'v, 'a> {
         let node = self.situation.node(name)?;
         let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
         // The label may be newer than the plan.
-        (is_whole && !is_skipped(node) && node.is_ready()).then_some(node)
+        (is_whole && !is_skipped(node) && node.is_ready() && self.is_owned(node)).then_some(node)
+    }
+
+    /// Returns whether the old pod of a node is the DaemonSet's own: one that only matches its selector is its own once the controller has
+    /// adopted it, and until then may be left alone.
+    fn is_owned(&self, node: &RolloutNode<'_>) -> bool {
+        let owner = node.old.and_then(|pod| pod.metadata.controller());
+        owner.is_some_and(|owner| owner.uid == self.situation.daemon_set.metadata.uid)
     }
 
     fn available_since(&self, node: &RolloutNode<'_>) -> Option<Timestamp> {

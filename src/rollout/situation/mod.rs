@@ -517,11 +517,15 @@ impl<'a> Situation<'a> {
         node.eligible && node.diagnosis.is_some() && !node.has_available_pod() && !self.recovers(node)
     }
 
-    /// Returns whether pods of the current revision fail on all ready nodes that have one, and on more than one: each node
-    /// may be at fault, but other replaced pods are unlikely to do better.
-    pub(in crate::rollout) fn fails_everywhere(&self) -> bool {
-        let tried: Vec<_> = self.eligible().filter(|node| node.updated.is_some() && node.is_ready()).collect();
-        tried.len() > 1 && tried.iter().all(|node| !node.updated_is_available && !self.recovers(node))
+    /// Returns whether pods of the current revision fail on more than one ready node, and on more than they work on, or on all that were
+    /// updated last: each node may be at fault, but other replaced pods are unlikely to do better.
+    pub(in crate::rollout) fn fails_widely(&self) -> bool {
+        let tried = self.eligible().filter(|node| node.updated.is_some() && node.is_ready());
+        let (working, failing): (Vec<_>, Vec<_>) =
+            tried.partition(|node| node.updated_is_available || self.recovers(node));
+        let created = |node: &&RolloutNode<'_>| node.updated?.metadata.creation_timestamp.get();
+        let (last, first) = (working.iter().filter_map(created).max(), failing.iter().filter_map(created).min());
+        failing.len() > 1 && (failing.len() > working.len() || first > last)
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.

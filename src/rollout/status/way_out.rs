@@ -365,7 +365,7 @@ fn without_surge(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> 
 /// terminate there. None if that would allow the controller to delete many available pods at once.
 fn raise_budget(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
     let update = step.update().filter(|update| !update.surges && !update.candidates.is_empty())?;
-    if situation.fails_everywhere() {
+    if situation.fails_widely() {
         return None;
     }
     let stays = situation.would_be_held();

@@ -26,8 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_OF_LINES: Duration = Duration::from_secs(1);
 const PAUSE_OF_REGION: Duration = Duration::from_millis(100);
 
-/// The inverse of the largest share of time that is spent on looks.
+/// The inverse of the largest share of time that is spent on looks, and the longest pause for that: a look may only have waited for an
+/// answer.
 const LOAD: u32 = 4;
+const LONGEST_REST: Duration = Duration::from_secs(10);
 
 /// How long the server may reject credentials before following ends: requests are retried three times until then.
 const REJECTION_LIMIT: Duration = Duration::from_secs(5);
@@ -169,7 +171,9 @@ impl Display {
             Display::Lines | Display::Json | Display::None => PAUSE_OF_LINES,
         };
         tokio::select! {
-            _ = timeout(LONGEST_PAUSE, watch.changed()) => sleep_until(looked + pause.max(cost * LOAD)).await,
+            _ = timeout(LONGEST_PAUSE, watch.changed()) => {
+                sleep_until(looked + pause.max((cost * LOAD).min(LONGEST_REST))).await;
+            }
             () = resized => {}
         }
     }

@@ -148,7 +148,7 @@ fn what_the_template_requires_and_does_not_exist_is_named() {
         _ => using_both(asked),
     });
     let Ended { out, err, .. } = run(&server, &["status", "agent"]);
-    assert!(out.contains("1 of 1 pod started before a change of what they use:"), "{out}{err}");
+    assert!(out.contains("1 of 1 pod use a change only once they start again:"), "{out}{err}");
     assert!(
         out.contains("  Secret login last written") && out.contains("  does not exist: ConfigMap level\n"),
         "{out}"
@@ -176,7 +176,7 @@ fn the_status_of_one_daemon_set_tells_what_its_pods_are_older_than() {
     let server = Server::start(using_both);
     let ended = run(&server, &["status", "agent"]);
     let lines = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "1 of 1 pod started before a change of what they use: ConfigMap level last written";
+    let told = "1 of 1 pod use a change only once they start again: ConfigMap level last written";
     assert!(lines(&ended.out).contains(told), "{}{}", ended.out, ended.err);
     assert!(lines(&ended.out).contains("restart the pods when none is"), "{}", ended.out);
     let report: Value = serde_json::from_str(&run(&server, &["status", "agent", "-o", "json"]).out).unwrap();

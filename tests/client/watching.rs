@@ -101,6 +101,11 @@ fn pod_object(name: &str, owner: &str, node: &str, version: u32) -> Value {
     object
 }
 
+fn lease(version: u32) -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-controller-manager",
+        "namespace": "kube-system", "resourceVersion": version.to_string()}, "spec": {"leaseDurationSeconds": version}})
+}
+
 fn pods(snapshot: &Snapshot) -> Vec<&str> {
     snapshot.pods.iter().map(|pod| pod.metadata.name.as_str()).collect()
 }
@@ -309,6 +314,23 @@ fn a_version_that_is_gone_is_listed_again() {
     }
 }
 
+/// Its holder renews it every other second: either it does not, or nothing comes through.
+#[test]
+fn a_lease_of_which_nothing_is_heard_is_listed_again() {
+    let (watches, server) = Watches::serve();
+    watching(&server, agent(), async |watch| {
+        watches.opened(watch, LEASES, 1).await;
+        let before = lists(&server, LEASES);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(21)).await;
+        tokio::time::resume();
+        while lists(&server, LEASES) == before {
+            let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+        }
+        assert_eq!(lists(&server, PODS), 1);
+    });
+}
+
 #[test]
 fn a_quiet_watch_is_not_cut_off() {
     let watches = Watches::default();
@@ -331,9 +353,18 @@ fn a_quiet_watch_is_not_cut_off() {
             watches.opened(watch, path, count).await;
         }
         let before = server.asked().len();
-        tokio::time::pause();
-        tokio::time::timeout(Duration::from_secs(80), watch.changed()).await.unwrap_err();
-        tokio::time::resume();
+        for version in 50..58 {
+            tokio::time::pause();
+            tokio::time::timeout(Duration::from_secs(10), watch.changed()).await.unwrap_err();
+            tokio::time::resume();
+            watches.send(LEASES, "MODIFIED", &lease(version));
+            let has = |snapshot: &Snapshot| {
+                snapshot.leases.iter().any(|lease| lease.spec.lease_duration_seconds == Some(version.into()))
+            };
+            while !has(watch.snapshot().await) {
+                let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+            }
+        }
         watches.send(PODS, "ADDED", &pod_object("agent-b", "agent", "n2", 43));
         watch.changed().await;
         assert_eq!(pods(watch.snapshot().await), ["agent-a", "agent-b"]);

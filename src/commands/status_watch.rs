@@ -394,7 +394,10 @@ pub(super) async fn run(
                 }
                 Err(_) if io.interrupt.is_requested() => break (report, End::Interrupted),
                 // It is unknown whether it is blocked.
-                Err(_) => standstills.clear(),
+                Err(_) => {
+                    standstills.clear();
+                    watch.note_unreachable();
+                }
             }
         }
         is_fresh = false;

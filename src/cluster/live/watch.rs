@@ -182,6 +182,11 @@ impl<'a> Watch<'a> {
         self.snapshot.admissions = admissions;
     }
 
+    /// Records that the cluster could not be read until now: what was not heard of meanwhile may have been renewed.
+    pub(crate) fn note_unreachable(&mut self) {
+        self.snapshot.reachable_since = Some(self.live.now());
+    }
+
     /// Returns which flavors of DaemonSets are watched.
     pub fn flavors(&self) -> Flavors {
         self.query.flavors

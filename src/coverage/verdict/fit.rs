@@ -14,7 +14,7 @@ use crate::report::reason::{Passing, ReasonCode};
 use crate::report::rollout_status::RaisedRequest;
 use crate::scheduling::devices::Devices;
 use crate::scheduling::ports::{conflicts, host_ports};
-use crate::scheduling::preemption::{Contest, NEVER, priority};
+use crate::scheduling::preemption::{Contest, NEVER, is_terminating_by_preemption, priority};
 use crate::scheduling::resources::{
     Amounts, Insufficient, NodeUsage, amount, fits, format_amount, pod_requests, requests_more, template_requests,
 };
@@ -303,8 +303,9 @@ pub(crate) fn excess(
 ) -> Option<Vec<RaisedRequest>> {
     let is_replaced = |other: &Pod| replaces.is_some_and(|replaced| replaced.metadata.uid == other.metadata.uid);
     let others = template_requests(&other.spec);
-    let Some(room) = NodeRoom::without(index, node, pod, |pod: &Pod| pod.metadata.is_terminating() || is_replaced(pod))
-    else {
+    // What is preempted for it keeps its room until it has left: the other pod may fit beside that.
+    let leaves = |pod: &Pod| pod.metadata.is_terminating() && !is_terminating_by_preemption(pod);
+    let Some(room) = NodeRoom::without(index, node, pod, |pod: &Pod| leaves(pod) || is_replaced(pod)) else {
         let known = index.bound_to(&node.metadata.name);
         let conflicts = |spec: &PodSpec| !port_conflicts(&known, spec, None).is_empty();
         if conflicts(&pod.spec) && !conflicts(&other.spec) {

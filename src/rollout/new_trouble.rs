@@ -19,6 +19,9 @@ use crate::rollout::compare::{CompareOptions, compare};
 /// What is worse, by DaemonSet and node.
 pub(crate) type NewTrouble = BTreeMap<(String, String), Trouble>;
 
+/// The namespace and the name of a DaemonSet, and a node.
+type Place<'a> = (&'a str, &'a str, &'a str);
+
 /// What is worse for a DaemonSet on a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
@@ -45,32 +48,31 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     });
     let others: BTreeSet<(&str, &str)> = others.map(|one| (&*one.namespace, &*one.name)).collect();
     let mut trouble = NewTrouble::new();
-    let mut add =
-        |report: &CompareReport, what: &str, counts: &dyn Fn(&str, &str, &str, Option<ReasonCode>) -> bool| {
-            for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
-                let title = format!("{}/{}", one.namespace, one.name);
-                let setbacks = one.counted().flat_map(|setback| {
-                    let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
-                    setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
+    let mut add = |report: &CompareReport, what: &str, counts: &dyn Fn(Place<'_>, Option<ReasonCode>) -> bool| {
+        for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
+            let title = format!("{}/{}", one.namespace, one.name);
+            let setbacks = one.counted().flat_map(|setback| {
+                let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
+                setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
+            });
+            let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
+            let counts = |node: &str, code| updated.contains(node) && counts((&one.namespace, &one.name, node), code);
+            let on_updated = setbacks.chain(restarting).filter(|(node, code, ..)| counts(node, *code));
+            for (node, reason, passing, message) in on_updated {
+                trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
+                    failure: GateFailure {
+                        node: Some(node.clone()),
+                        reason,
+                        ..GateFailure::new(
+                            Gate::OtherDaemonSets,
+                            format!("DaemonSet {title} has a problem there that {what}: {message}"),
+                        )
+                    },
+                    passing,
                 });
-                let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
-                let counts = |node: &str, code| updated.contains(node) && counts(&one.namespace, &one.name, node, code);
-                let on_updated = setbacks.chain(restarting).filter(|(node, code, ..)| counts(node, *code));
-                for (node, reason, passing, message) in on_updated {
-                    trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
-                        failure: GateFailure {
-                            node: Some(node.clone()),
-                            reason,
-                            ..GateFailure::new(
-                                Gate::OtherDaemonSets,
-                                format!("DaemonSet {title} has a problem there that {what}: {message}"),
-                            )
-                        },
-                        passing,
-                    });
-                }
             }
-        };
+        }
+    };
     let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
     let have_all_existed = updated.iter().all(|node| existed.contains(node));
     let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
@@ -82,7 +84,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
             None => !one.restarting.is_empty(),
         })
     };
-    add(&report, "it did not have before", &|namespace, name, node, code| {
+    add(&report, "it did not have before", &|(namespace, name, node), code| {
         existed.contains(node) || !was_broken(namespace, name, code)
     });
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
@@ -90,7 +92,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
         let index = Index::new(after);
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let all = compared(&Snapshot::empty(before.now));
-        add(&all, "may be newer than the rollout", &|namespace, name, node, _| {
+        add(&all, "may be newer than the rollout", &|(namespace, name, node), _| {
             !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
         });
     }
@@ -99,7 +101,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
 
 /// Returns the namespaces and names of DaemonSets, with the nodes where a pod of theirs is ready, or has not been ready since before a
 /// time, as the API server has it.
-fn ready_or_older<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<(&'a str, &'a str, &'a str)> {
+fn ready_or_older<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<Place<'a>> {
     let is_one = |pod: &Pod| {
         // It is written in whole seconds.
         let since = pod.unready_since().or_else(|| pod.metadata.creation_timestamp.get());

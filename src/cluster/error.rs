@@ -196,6 +196,9 @@ impl ClusterError {
             // Admission and quotas refuse with the same code.
             ClusterError::Api { code: 403, message, .. } if message.contains("\" cannot ") => {
                 let list = Command::kubectl(&["auth", "can-i", "--list"]);
+                // Without one, kubectl lists those of the default namespace.
+                let place = message.split_once("in the namespace \"").and_then(|(_, rest)| rest.split('"').next());
+                let list = place.into_iter().fold(list, Command::namespace);
                 vec![Fix::new("ask your cluster administrator for this permission; to list those that you have", list)]
             }
             ClusterError::Api { code: 429 | 503 | 504, .. }

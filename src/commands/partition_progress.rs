@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::Failure;
 use super::watch::{Display, notices, warn_once};
 use crate::cluster::live::Watch;
+use crate::facts::controller::Controller;
 use crate::io::Io;
 use crate::model::node::ZONE;
 use crate::render::partition::progress;
@@ -74,9 +75,20 @@ impl StageProgress {
         out.flush()
     }
 
-    /// Warns that the cluster cannot be read; a screen says it anyway.
+    /// Warns that the cluster cannot be read, or that the controller does nothing; a screen says it anyway.
     pub(super) fn warn(&mut self, watch: &Watch<'_>, io: &mut Io<'_>) -> Result<(), Failure> {
-        if let Display::Screen(_) = self.display { Ok(()) } else { warn_once(notices(watch), &mut self.warned, io) }
+        if let Display::Screen(_) = self.display {
+            return Ok(());
+        }
+        let (mut notices, snapshot) = (notices(watch), watch.last_snapshot());
+        let controller = snapshot.daemon_sets_of_any_flavor().next().map(Controller::of);
+        let silent = controller.filter(|controller| controller.silent_since(snapshot).is_some());
+        notices.extend(
+            silent.map(|silent| {
+                format!("{} has not renewed its lease: no pod is created until it does", silent.program())
+            }),
+        );
+        warn_once(notices, &mut self.warned, io)
     }
 
     /// Draws the screen in the middle of a series of changes.

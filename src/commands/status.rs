@@ -259,7 +259,7 @@ pub(super) fn check_revision(snapshot: &Snapshot, number: i64) -> Result<(), Com
 }
 
 /// Returns the exit code: 0 only if every rollout is complete, and no revision has removed most of the nodes.
-pub(super) fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, CommandError> {
+fn answer(report: &RolloutStatusReport, session: &Session) -> Result<Exit, CommandError> {
     let rollouts = &report.daemon_sets;
     if rollouts.is_empty() {
         return Err(session.none_found());

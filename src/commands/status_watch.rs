@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::coverage::check_label;
 use super::output::{self, Output};
 use super::session::{SECOND_LOOK, Session, TRIAL, show_progress};
-use super::status::{Rollouts, answer, check_revision, partial};
+use super::status::{Rollouts, check_revision, partial};
 use super::watch::{Display, ProgressStyle, RejectedCredentials, look, notices, until, warn_once};
 use super::{Failure, interrupted};
 use crate::cluster::Query;
@@ -363,7 +363,7 @@ pub(super) async fn run(
                 return Err(partial(&report).into());
             }
             if is_unknown && report.incomplete.iter().any(|gap| gap.affects_counts) {
-                return Ok(answer(&report, session)?);
+                return Err(partial(&report).into());
             }
             let may_end = |rollout: &&RolloutStatus| settings.fail_fast || may_end_by_accept(rollout, &accept);
             let may_end = report.daemon_sets.iter().filter(may_end);

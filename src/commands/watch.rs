@@ -172,7 +172,7 @@ impl Display {
         };
         tokio::select! {
             _ = timeout(LONGEST_PAUSE, watch.changed()) => {
-                sleep_until(looked + pause.max((cost * LOAD).min(LONGEST_REST))).await;
+                sleep_until(looked + pause.max(cost + (cost * (LOAD - 1)).min(LONGEST_REST))).await;
             }
             () = resized => {}
         }
@@ -219,13 +219,15 @@ pub(super) async fn look<'a>(
     watch.snapshot().await;
     rejection.check(watch)?;
     display.print_warnings(session, io)?;
-    check_readable(watch).map_err(|error| error.hint("without --watch, permission to get the DaemonSet is enough"))?;
+    let is_named = !watch.query().names.is_empty();
+    let hint = is_named.then_some("without --watch, permission to get the DaemonSet is enough");
+    check_readable(watch).map_err(|error| error.hints(hint))?;
     Ok(watch.last_snapshot())
 }
 
 /// Checks that DaemonSets can be listed: one that is read by name may exist without that.
 pub(super) fn check_readable(watch: &Watch<'_>) -> Result<(), CommandError> {
-    let kind = if watch.flavors() == Flavors::Advanced { Kind::AdvancedDaemonSets } else { Kind::DaemonSets };
+    let kind = if watch.query().flavors == Flavors::Advanced { Kind::AdvancedDaemonSets } else { Kind::DaemonSets };
     match watch.last_snapshot().gaps.iter().find(|gap| gap.kind == kind).map(|gap| &gap.cause) {
         Some(GapCause::Forbidden(permission) | GapCause::ForbiddenElsewhere(permission)) => {
             Err(CommandError::new("DaemonSets cannot be followed")

@@ -165,11 +165,15 @@ pub(super) fn unknown(arguments: &[OsString], program: &str) -> Option<UnknownCo
     Some(UnknownCommand { given, hint })
 }
 
-/// Returns the command of which a word is a misspelling: one letter differs, or two in a long one, or one is missing or
-/// added. Names of DaemonSets may start or end with a command, such as `logstash`.
+/// Returns the command that a word abbreviates, if only one begins so, or of which it is a misspelling: one letter differs, or two in a
+/// long one, or one is missing or added. Names of DaemonSets may start or end with a command, such as `logstash`.
 fn near_command(word: &str) -> Option<String> {
     let command = super::command();
     let names: Vec<&str> = command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
+    let mut begun = names.iter().filter(|name| word.len() > 1 && name.starts_with(word));
+    if let (Some(only), None) = (begun.next(), begun.next()) {
+        return Some((*only).to_owned());
+    }
     let near = similar_names(word, names).into_iter().filter(|_| !word.contains(['-', '.', '/']));
     near.map(|name| name.to_string()).find(|name| {
         let is_part = name.contains(word) || word.contains(name.as_str());

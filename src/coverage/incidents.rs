@@ -72,8 +72,12 @@ impl Incidents {
                 names.extend(is_one.then(|| name.clone()));
                 names
             });
-            if let Some(node) = node.filter(|_| found.fix.advice != fix.advice) {
+            if let Some(node) = node.filter(|_| found.fix != *fix) {
+                let alike = found.fix.advice == fix.advice;
                 found.fix = all_fail(&node);
+                if alike {
+                    found.fix.advice.clone_from(&fix.advice);
+                }
             }
             if is_of_nodes && found.fix.advice != fix.advice {
                 // The report of one node does not help with the others.

@@ -172,7 +172,9 @@ fn restart(
     if let Some(ConfigName { kind, name }) = missing {
         return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
     }
-    let is_recreated_alike = |pod: &&Pod| failing.is_none() && facts.is_updated(pod) == Some(true);
+    let is_on_ready_node = |pod: &Pod| facts.index.node(&pod.spec.node_name).is_some_and(Node::is_ready);
+    let is_safe = failing.is_none() && !facts.still_refuses_pods();
+    let is_recreated_alike = |pod: &&Pod| is_safe && is_on_ready_node(pod) && facts.is_updated(pod) == Some(true);
     let mut waiting = waiting.into_iter().filter(is_recreated_alike);
     let replaced: Vec<&Pod> = waiting.by_ref().take(REPLACED).collect();
     if !replaced.is_empty() {

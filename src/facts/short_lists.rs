@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::index::Index;
-use super::{Facts, GIVEN_UP};
+use super::{Facts, GIVEN_UP, NodePods};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::int_or_percent::int;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
@@ -63,16 +63,18 @@ fn lacks_revision(index: &Index<'_>, daemon_set: &DaemonSet) -> bool {
 fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     let status = &facts.daemon_set.status;
     let mut missing = Vec::new();
-    let eligible = int(facts.node_pods.iter().filter(|node| node.should_run()).count());
+    // Of a node without a pod that is no longer eligible, or no longer exists, the controller hears nothing until it tries again to create
+    // pods (`syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
+    let may_be_old = facts.creation_is_refused();
+    let is_counted = |node: &&NodePods<'_>| node.should_run() || (may_be_old && !node.pods.is_empty());
+    let eligible = int(facts.node_pods.iter().filter(is_counted).count());
     // The controller does not watch for deleted nodes: it counts one until its pod is gone, too.
     let with_pods: BTreeSet<&str> = facts.index.pods_of(facts.daemon_set).map(|(node, _)| node).collect();
     let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none()).count();
-    // Of a node without a pod that is no longer eligible, or no longer exists, it hears nothing until it tries again to create pods
-    // (`syncNodeUpdate`, pkg/controller/daemon/daemon_controller.go, release 1.37.2).
-    let may_be_old = facts.creation_is_refused();
-    let is_less = eligible + int(deleted) < status.desired_number_scheduled;
-    if facts.index.nodes_are_read() && is_less && !may_be_old {
-        missing.push((Kind::Nodes, status.desired_number_scheduled));
+    let desired = status.desired_number_scheduled;
+    let wanted = if may_be_old { status.current_number_scheduled.min(desired) } else { desired };
+    if facts.index.nodes_are_read() && eligible + int(deleted) < wanted {
+        missing.push((Kind::Nodes, wanted));
     }
     let counted = status.current_number_scheduled + status.number_misscheduled;
     // Before a refused pod, some controllers stop without updating the status.

@@ -76,24 +76,28 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
     let have_all_existed = updated.iter().all(|node| existed.contains(node));
     let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
-    let was_broken = |namespace: &str, name: &str, code: Option<ReasonCode>| {
-        let one = broken.iter().flat_map(|report| &report.daemon_sets);
-        let mut one = one.filter(|one| (&*one.namespace, &*one.name) == (namespace, name));
-        one.any(|one| match code {
-            Some(_) => one.counted().any(|setback| setback.code == code),
-            None => !one.restarting.is_empty(),
-        })
+    let with = |report: &CompareReport, (namespace, name, _): Place<'_>, code| -> Vec<String> {
+        let one = report.daemon_sets.iter().find(|one| (&*one.namespace, &*one.name) == (namespace, name));
+        let setbacks = one.iter().flat_map(|one| one.counted()).filter(|setback| setback.code == code);
+        let restarting = one.iter().flat_map(|one| &one.restarting).filter(|_| code.is_none());
+        setbacks.flat_map(|setback| &setback.nodes).chain(restarting).cloned().collect()
     };
-    add(&report, "it did not have before", &|(namespace, name, node), code| {
-        existed.contains(node) || !was_broken(namespace, name, code)
-    });
+    // A node that joined has what as many others had before.
+    let is_known = |place: Place<'_>, code| {
+        let joined = |node: &&String| !existed.contains(node.as_str());
+        let had = broken.as_ref().map_or(0, |broken| with(broken, place, code).len());
+        !existed.contains(place.2) && had > 0 && with(&report, place, code).iter().filter(joined).count() <= had
+    };
+    add(&report, "it did not have before", &|place, code| !is_known(place, code));
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
         let index = Index::new(after);
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let all = compared(&Snapshot::empty(before.now));
-        add(&all, "may be newer than the rollout", &|(namespace, name, node), _| {
-            !older.contains(&(namespace, name, node)) && !unrelated.contains(&(namespace, name))
+        add(&all, "may be newer than the rollout", &|(namespace, name, node), code| {
+            !is_known((namespace, name, node), code)
+                && !older.contains(&(namespace, name, node))
+                && !unrelated.contains(&(namespace, name))
         });
     }
     trouble
@@ -133,9 +137,37 @@ fn refused_before_or_changed_since<'a>(index: &Index<'a>, time: Timestamp) -> Ha
 mod tests {
     use serde_json::json;
 
-    use super::refused_before_or_changed_since;
+    use super::{new_trouble, refused_before_or_changed_since};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
+    use crate::report::history::DaemonSetName;
+
+    /// The nodes on which the other DaemonSet has new trouble, if so many others had it before that many more have joined.
+    fn trouble(crashing: usize, joined: usize) -> usize {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let of = |nodes: &[(String, bool)]| {
+            nodes.iter().fold(world(), |world, (node, fails)| {
+                let (world, name) = (world.node(node, json!({})), format!("agent-{node}"));
+                match fails {
+                    true => world.unready_pod(&name, node, crashes.clone(), json!({})),
+                    false => world.pod(&name, node, json!({})),
+                }
+            })
+        };
+        let mut nodes: Vec<(String, bool)> = (0..4).map(|number| (format!("n{number}"), number < crashing)).collect();
+        let before = of(&nodes).finish();
+        nodes.extend((0..joined).map(|number| (format!("joined{number}"), true)));
+        let after = of(&nodes).finish();
+        let updated: Vec<String> = nodes.iter().map(|(node, _)| node.clone()).collect();
+        let own = DaemonSetName { api_version: "apps/v1".into(), namespace: "default".into(), name: "own".into() };
+        new_trouble(&before, &after, &own, &updated).len()
+    }
+
+    #[test]
+    fn a_node_that_joins_with_what_others_had_before_is_no_trouble_of_a_rollout() {
+        assert_eq!([trouble(2, 1), trouble(1, 1), trouble(0, 1)], [0, 0, 1]);
+        assert!(trouble(1, 6) > 0);
+    }
 
     #[test]
     fn what_was_refused_before_a_rollout_or_created_since_is_no_trouble_of_its_own() {

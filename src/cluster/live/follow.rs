@@ -112,6 +112,7 @@ pub(super) fn follow<'a, T: Object + 'a>(
         newest: 0,
         stale_since: None,
         awake: now(transport),
+        silence: SILENCE_OF_LEASES,
     };
     stream::unfold(follower, async |mut follower| Some((follower.change().await, follower)))
 }
@@ -135,6 +136,8 @@ struct Follower<'a, K> {
     stale_since: Option<Instant>,
     /// When this machine was last known to be awake, by its clock and for the process.
     awake: (Timestamp, Instant),
+    /// How long the watch of a lease may be silent before it is listed.
+    silence: Duration,
 }
 
 enum State<'a> {
@@ -164,6 +167,7 @@ impl<'a, K> Follower<'a, K> {
                     self.state = version.map_or(State::Unlisted, State::Ended);
                     None
                 }
+                State::Unlisted if self.list.kind == Kind::Leases && self.newest > 0 => Some(self.list_in_time().await),
                 State::Unlisted => Some(self.list().await),
                 State::Ended(version) => self.resume(version).await,
                 State::At(version) => self.open(version).await,
@@ -174,11 +178,18 @@ impl<'a, K> Follower<'a, K> {
                         () = sleep_of_the_machine(self.transport, &mut self.awake) => {
                             Some(Err(ConnectionError::lost("this machine was asleep").into()))
                         }
-                        () = sleep(SILENCE_OF_LEASES), if self.list.kind == Kind::Leases => None,
+                        () = sleep(self.silence), if self.list.kind == Kind::Leases => None,
                     };
                     match event {
-                        Some(event) => self.event(version, events, opened, event),
-                        None => Some(self.list_in_time().await),
+                        Some(event) => {
+                            self.silence = SILENCE_OF_LEASES;
+                            self.event(version, events, opened, event)
+                        }
+                        None => {
+                            // It may be renewed less often, or not exist.
+                            self.silence = (self.silence * 2).min(MAX_SILENCE);
+                            Some(self.list_in_time().await)
+                        }
                     }
                 }
             };

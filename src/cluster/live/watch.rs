@@ -187,9 +187,9 @@ impl<'a> Watch<'a> {
         self.snapshot.reachable_since = Some(self.live.now());
     }
 
-    /// Returns which flavors of DaemonSets are watched.
-    pub fn flavors(&self) -> Flavors {
-        self.query.flavors
+    /// Returns what is watched.
+    pub fn query(&self) -> &Query {
+        &self.query
     }
 
     /// Returns the snapshot as it is, without waiting.

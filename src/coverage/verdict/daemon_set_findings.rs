@@ -79,8 +79,8 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
     // The others are those of the garbage collector.
     let is_own = |finalizer: &&String| !matches!(finalizer.as_str(), "foregroundDeletion" | "orphan");
     let own: Vec<String> = metadata.finalizers.iter().filter(is_own).cloned().collect();
-    let of_garbage_collector = own.is_empty();
-    let overdue = facts.pods().filter(|pod| of_garbage_collector && is_overdue(facts, pod));
+    let waits_for_pods = own.is_empty() && metadata.finalizers.iter().any(|it| it == "foregroundDeletion");
+    let overdue = facts.pods().filter(|pod| waits_for_pods && is_overdue(facts, pod) && !pod.spec.node_name.is_empty());
     let deadline = |pod: &Pod| pod.metadata.deletion_timestamp.get();
     // The oldest of several tells most.
     if let Some((deadline, pod)) = overdue.filter_map(|pod| Some((deadline(pod)?, pod))).min_by_key(|(at, _)| *at) {
@@ -89,15 +89,15 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
         return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, stuck.advice).with_command(stuck.command));
     }
     let is_late = facts.seconds_since(since) > UNDELETED;
-    let kept = facts.pods().filter(|pod| !pod.metadata.is_terminating()).count();
-    if of_garbage_collector && is_late && kept > 0 && metadata.finalizers.iter().any(|it| it == "foregroundDeletion") {
-        let are = if kept == 1 { "its pod is" } else { &format!("{kept} of its pods are") };
+    let (leaving, kept): (Vec<&Pod>, Vec<&Pod>) = facts.pods().partition(|pod| pod.metadata.is_terminating());
+    if waits_for_pods && is_late && leaving.is_empty() && !kept.is_empty() {
+        let are = if kept.len() == 1 { "its pod is" } else { &format!("{} of its pods are", kept.len()) };
         let message = message
             .words(format!("; {are} not being deleted: the garbage collector of kube-controller-manager does that"));
         let Fix { advice, command } = Controller::Kubernetes.look_at(facts.index.snapshot);
         return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(command));
     }
-    let advice = if of_garbage_collector {
+    let advice = if own.is_empty() {
         "wait for its pods to be deleted; until then its status is not updated".to_owned()
     } else {
         format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))

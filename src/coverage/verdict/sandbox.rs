@@ -301,7 +301,7 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
     // It is the toolkit that configures the runtime, once the driver is there.
     let needs_toolkit = cause.is_some_and(|cause| cause.advice == CONTAINER_TOOLKIT);
-    let of_toolkit = || of_gpu(subject, pod, 2, &finding).or_else(|| of_ready_toolkit(subject, pod, &finding));
+    let of_toolkit = || of_gpu(subject, pod, 2, &finding).or_else(|| of_ready_toolkit(subject, pod, event, &finding));
     if let Some(first) = needs_toolkit.then(of_toolkit).flatten() {
         return Some(first);
     }

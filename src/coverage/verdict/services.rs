@@ -9,10 +9,13 @@ use super::node_plugin::{NodePlugin, is_chained};
 use super::sentence::Sentence;
 use super::telling::telling_line;
 use super::workload::workload;
+use crate::facts::index::STARTUP;
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::pod::{ContainerStateTerminated, Pod};
 use crate::model::snapshot::PodsComplete;
 use crate::model::template_parts::texts;
+use crate::report::age::seconds_between;
 use crate::report::fix::Command;
 use crate::scheduling::daemon_pods;
 
@@ -189,11 +192,14 @@ pub fn of_gpu(subject: &Subject, pod: &Pod, links: usize, finding: &Finding) -> 
 }
 
 /// Says of a pod for which the container runtime is not configured that NVIDIA's toolkit runs on the node, and does that only when it starts.
-pub fn of_ready_toolkit(subject: &Subject, pod: &Pod, finding: &Finding) -> Option<Finding> {
+pub fn of_ready_toolkit(subject: &Subject, pod: &Pod, failed: &Event, finding: &Finding) -> Option<Finding> {
     let (noun, names) = GPU_CHAIN[1];
     let is_it = |other: &&Pod| names.iter().any(|name| other.metadata.name.starts_with(name)) && other.is_ready();
     let toolkit = subject.index.bound_to(&pod.spec.node_name).into_iter().find(is_it)?;
     let age = subject.seconds_since(toolkit.metadata.creation_timestamp.get()?);
+    let ready = toolkit.condition("Ready")?.last_transition_time.get()?;
+    // The runtime takes a moment to start again.
+    failed.last_seen().filter(|failed| seconds_between(ready, *failed) > STARTUP)?;
     let runs = Sentence::from("; ").name(workload(toolkit), noun).words(" has run on the node for ").age(age);
     let advice =
         format!("delete the pod of {noun} on the node: it configures the container runtime only when it starts");

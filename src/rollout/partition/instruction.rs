@@ -69,6 +69,8 @@ pub(crate) enum Waiting {
     Budget { nodes: Vec<String>, allowed: usize },
     /// New pods have not been available for long enough; until then.
     Soak(Timestamp),
+    /// A pod on this node matches the selector, and nobody owns it.
+    Adoption { node: String, pod: String },
     /// A pod of an older revision is on this node, which is not in the list of nodes: it was deleted, or the list lacks it.
     Node(String),
     /// None of the nodes of the stage was updated, because these are not ready.
@@ -82,6 +84,9 @@ impl Waiting {
             Waiting::Controller => Some("waiting for the controller".to_owned()),
             Waiting::Server | Waiting::Pods(_) => None,
             Waiting::Budget { nodes, allowed } => Some(format!("waiting: {}", used_up(nodes, *allowed))),
+            Waiting::Adoption { node, pod } => {
+                Some(format!("waiting: {node} has pod {pod}, which the controller has not adopted"))
+            }
             Waiting::Node(node) => {
                 Some(format!("waiting: {node} has a pod of an older revision, and is not in the list of nodes"))
             }
@@ -449,7 +454,8 @@ impl<'v, 'a> StageView<'v, 'a> {
             .filter(|end| *end > now)
         {
             Some(end) => Instruction::Wait(Waiting::Soak(end)),
-            None => match self.left_to_wait_for(desired) {
+            None => match self.not_adopted(of_stage().filter(|_| quota > 0)).or_else(|| self.left_to_wait_for(desired))
+            {
                 None => Instruction::Done(Vec::new()),
                 Some(waiting) if now.duration_since(stage.last_progress) < stage.gates.progress_deadline => {
                     Instruction::Wait(waiting)
@@ -459,15 +465,18 @@ impl<'v, 'a> StageView<'v, 'a> {
         }
     }
 
+    /// Returns a pod of a node that would be replaced if the controller had adopted it.
+    fn not_adopted<'n>(&self, nodes: impl Iterator<Item = &'n String>) -> Option<Waiting> {
+        let node = nodes.filter_map(|name| self.to_update(name)).find(|node| !self.is_owned(node))?;
+        Some(Waiting::Adoption { node: node.name.to_owned(), pod: node.old?.metadata.name.clone() })
+    }
+
     /// Returns what is left to wait for although no pod can be replaced now.
     fn left_to_wait_for(&self, desired: usize) -> Option<Waiting> {
         let down =
             |node: &&RolloutNode<'_>| node.eligible && self.is_old(node) && !node.is_ready() && !is_skipped(node);
         let of_stage = || self.stage.nodes.iter().filter_map(|name| self.situation.node(name));
         let nodes: Vec<String> = of_stage().filter(down).map(|node| node.name.to_owned()).collect();
-        if of_stage().any(|node| node.eligible && self.is_old(node) && !is_skipped(node) && !self.is_owned(node)) {
-            return Some(Waiting::Controller);
-        }
         let is_shown = of_stage().any(|node| node.updated.is_some()) || !self.must_show_itself(desired);
         let goes_back = self.stage.old_unready.is_none();
         match nodes.is_empty() || is_shown || goes_back {
@@ -518,10 +527,15 @@ impl<'v, 'a> StageView<'v, 'a> {
 
     /// Returns a node of the stage that can be updated now.
     fn candidate(&self, name: &str) -> Option<&'v RolloutNode<'a>> {
+        self.to_update(name).filter(|node| self.is_owned(node))
+    }
+
+    /// Returns a node of the stage that is to be updated, and is ready for it.
+    fn to_update(&self, name: &str) -> Option<&'v RolloutNode<'a>> {
         let node = self.situation.node(name)?;
         let is_whole = node.updated.is_none() && node.eligible && self.is_old(node);
         // The label may be newer than the plan.
-        (is_whole && !is_skipped(node) && node.is_ready() && self.is_owned(node)).then_some(node)
+        (is_whole && !is_skipped(node) && node.is_ready()).then_some(node)
     }
 
     /// Returns whether the old pod of a node is the DaemonSet's own: one that only matches its selector is its own once the controller has

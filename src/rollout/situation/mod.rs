@@ -524,8 +524,12 @@ impl<'a> Situation<'a> {
         let (working, failing): (Vec<_>, Vec<_>) =
             tried.partition(|node| node.updated_is_available || self.recovers(node));
         let created = |node: &&RolloutNode<'_>| node.updated?.metadata.creation_timestamp.get();
-        let (last, first) = (working.iter().filter_map(created).max(), failing.iter().filter_map(created).min());
-        failing.len() > 1 && (failing.len() > working.len() || first > last)
+        let last = working.iter().filter_map(created).max();
+        // What a node rejects or evicts is created again and again.
+        let (all, doubted) = (failing.len(), failing.into_iter().filter(|node| node.may_be_the_revisions()));
+        let doubted: Vec<_> = doubted.collect();
+        let are_last = doubted.len() > 1 && doubted.iter().filter_map(created).min() > last;
+        all > 1 && (all > working.len() || are_last)
     }
 
     /// Returns whether a time is known, and was less than this number of seconds ago.

@@ -7,6 +7,7 @@ use crate::coverage::test_support::merge;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::{PARTITION_ANNOTATION, RUN_ANNOTATION};
 use crate::model::int_or_percent::IntOrPercent;
+use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind};
 use crate::report::partition::{Gate, GateFailure, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
@@ -404,6 +405,25 @@ fn a_stage_does_not_end_while_an_old_pod_is_on_a_node_that_no_list_has() {
     // It was deleted.
     snapshot.pods.retain(|pod| pod.spec.node_name != missing);
     assert_eq!(next_instruction(&snapshot, &client.stage).step, Instruction::Done(Vec::new()));
+}
+
+/// A pod that somebody has created by hand is the DaemonSet's own once the controller has adopted it.
+#[test]
+fn a_pod_that_nobody_owns_is_not_replaced_before_it_is_adopted() {
+    let mut model = Model::new(3, 3, &json!(1), Faults::default());
+    all_old(&mut model);
+    let client = Client::start(&mut model, IntOrPercent::Int(0)).unwrap();
+    for at in 1..3 {
+        let pod = model.pod(NEW, Some(0));
+        model.nodes[at].pods = vec![pod];
+    }
+    let mut snapshot = model.snapshot();
+    assert!(matches!(next_instruction(&snapshot, &client.stage).step, Instruction::Replace { .. }));
+    let (node, bare) = (&model.nodes[0].name, |pod: &&mut Pod| pod.spec.node_name == model.nodes[0].name);
+    let pod = snapshot.pods.iter_mut().find(bare).unwrap();
+    pod.metadata.owner_references.clear();
+    let waiting = Waiting::Adoption { node: node.clone(), pod: pod.metadata.name.clone() };
+    assert_eq!(next_instruction(&snapshot, &client.stage).step, Instruction::Wait(waiting));
 }
 
 /// As a surge leaves it that was suspended: the controller deletes the older one.

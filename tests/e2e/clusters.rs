@@ -41,7 +41,7 @@ fn contexts_of_a_kubeconfig_are_read_together() {
     assert_eq!(all.code, Some(5), "{}", all.err);
     assert!(all.out.contains(" in 2 of 3 clusters: 2 healthy\n"), "{}", all.out);
     assert!(all.err.starts_with("closed: Error from server (Forbidden): daemonsets.apps is forbidden"), "{}", all.err);
-    assert!(all.err.contains("kubectl auth can-i --list --context closed\n"), "{}", all.err);
+    assert!(all.err.contains("kubectl auth can-i --list -n default --context closed\n"), "{}", all.err);
     for command in [&["coverage"][..], &["list"]] {
         let ended = run(&[command, &["--contexts", "east,west", "-o", "json"]].concat());
         assert_eq!(ended.code, Some(0), "{}", ended.err);

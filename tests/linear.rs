@@ -111,7 +111,7 @@ const KINDS: [(&str, usize, &[&[&str]], Make); 21] = [
             json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
         [many(n / 15, node), vec![daemon_set("agent", template)]].concat()
     }),
-    ("revisions", 150, &[HISTORY, COVERAGE], |n| {
+    ("revisions", 150, &[HISTORY, COVERAGE, STATUS], |n| {
         let image = |i: usize| {
             let mut template = template("agent");
             template["spec"]["containers"][0]["image"] = format!("agent:{i}").into();

@@ -1,6 +1,7 @@
 //! The revisions of a DaemonSet: which belong to it, which one is current, which one to roll back to, and how users
 //! refer to them.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,6 +37,19 @@ pub struct Revisions<'a> {
     pub other_available: usize,
     /// The time for deciding whether a pod has been ready for long enough.
     pub(super) ready_clock: Timestamp,
+    times: OnceCell<HashMap<&'a str, Times>>,
+}
+
+/// What the other revisions tell of one.
+#[derive(Debug)]
+struct Times {
+    /// When it was last rolled out, if that is known.
+    rolled_out: Option<Timestamp>,
+    /// The same, or a time before it.
+    began: Option<Timestamp>,
+    /// The place of the oldest revision of the same template.
+    oldest_alike: usize,
+    was_rolled_back: OnceCell<bool>,
 }
 
 /// A revision with its template.
@@ -190,7 +204,7 @@ impl<'a> Revisions<'a> {
         let other_pods = counts.values().map(|pods| pods.total).sum();
         let of_others = nodes.iter().filter(|(hash, _)| counts.contains_key(*hash));
         let other_available = of_others.map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
-        Revisions { daemon_set, live, all, skipped, other_pods, other_available, ready_clock }
+        Revisions { daemon_set, live, all, skipped, other_pods, other_available, ready_clock, times: OnceCell::new() }
     }
 
     /// Returns the revisions that were rolled out, newest first: the controller gives the current one the highest number, so another one
@@ -211,33 +225,61 @@ impl<'a> Revisions<'a> {
 
     /// Returns when a revision was last rolled out, if that is known. That is at its creation if none was rolled out again.
     pub(crate) fn rolled_out_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
-        if self.awaits_number(revision) {
-            return None;
-        }
-        let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.get();
-        if self.none_is_renumbered() {
-            let mut older = self.rolled_out().filter(|other| other.number() < revision.revision);
-            return created(revision).filter(|_| older.all(|older| created(older.object) <= created(revision)));
-        }
-        // A number is older than all higher ones: somebody else has written the object since.
-        let is_of_the_number = |time: &Timestamp| {
-            let newer = self.rolled_out().filter(|other| other.number() > revision.revision);
-            newer.filter_map(|newer| newer.object.numbered_at_latest()).all(|newer| newer >= *time)
-        };
-        revision.numbered_at(self.daemon_set).filter(is_of_the_number)
+        self.times(revision)?.rolled_out
     }
 
     /// Returns when a revision was last rolled out, or a time before it: when it was created, or one that it replaced later.
     pub(crate) fn rollout_began_at(&self, revision: &ControllerRevision) -> Option<Timestamp> {
-        let is_last = self.awaits_number(revision);
-        let until = self.all.iter().filter(|other| is_last || other.number() <= revision.revision);
-        let created = until.filter_map(|other| other.object.metadata.creation_timestamp.get());
-        self.rolled_out_at(revision).or_else(|| created.max())
+        self.times(revision)?.began
     }
 
-    /// Returns whether a revision has become current again, and the controller has not given it a new number yet.
-    fn awaits_number(&self, revision: &ControllerRevision) -> bool {
-        self.current().is_some_and(|current| current.number() == revision.revision) && !self.has_newest_number()
+    fn times(&self, revision: &ControllerRevision) -> Option<&Times> {
+        self.times.get_or_init(|| self.find_times()).get(&*revision.metadata.name)
+    }
+
+    /// Finds the times of all revisions at once, since there may be thousands.
+    fn find_times(&self) -> HashMap<&'a str, Times> {
+        let created = |revision: &Revision<'_>| created(revision);
+        let newest_rolled_out = self.current().map_or(i64::MAX, Revision::number);
+        let is_rolled_out = |it: &Revision<'_>| it.template.is_ok() || it.number() <= newest_rolled_out;
+        // By the place from which, or to which, the revisions are looked at.
+        let (mut oldest_created, mut rolled_out_created) = (vec![None], vec![None]);
+        for revision in self.all.iter().rev() {
+            let last = |of: &Vec<Option<Timestamp>>| of.last().copied().flatten();
+            rolled_out_created
+                .push(last(&rolled_out_created).max(created(revision).filter(|_| is_rolled_out(revision))));
+            oldest_created.push(last(&oldest_created).max(created(revision)));
+        }
+        oldest_created.reverse();
+        rolled_out_created.reverse();
+        let mut newer_numbered: Vec<Option<Timestamp>> = vec![None];
+        for revision in &self.all {
+            let numbered = revision.object.numbered_at_latest().filter(|_| is_rolled_out(revision));
+            newer_numbered.push(newer_numbered.last().copied().flatten().into_iter().chain(numbered).min());
+        }
+        let awaiting = self.current().filter(|_| !self.has_newest_number()).map(Revision::number);
+        let none_is_renumbered = self.none_is_renumbered();
+        let of = |at: usize, revision: &Revision<'a>| {
+            let number = revision.number();
+            let from = self.all.partition_point(|other| other.number() > number);
+            let older = self.all.partition_point(|other| other.number() >= number);
+            // It has become current again, and the controller has not given it a new number yet.
+            let awaits_number = awaiting == Some(number);
+            let rolled_out = match none_is_renumbered {
+                _ if awaits_number => None,
+                true => created(revision).filter(|at| rolled_out_created[older] <= Some(*at)),
+                // A number is older than all higher ones: somebody else has written the object since.
+                false => revision
+                    .object
+                    .numbered_at(self.daemon_set)
+                    .filter(|at| newer_numbered[from].is_none_or(|newer| newer >= *at)),
+            };
+            let began = rolled_out.or(oldest_created[if awaits_number { 0 } else { from }]);
+            let oldest_alike = self.all.iter().rposition(|other| other.is_same_template(revision)).unwrap_or(at);
+            Times { rolled_out, began, oldest_alike, was_rolled_back: OnceCell::new() }
+        };
+        let named = |(at, revision): (usize, &Revision<'a>)| (&*revision.object.metadata.name, of(at, revision));
+        self.all.iter().enumerate().map(named).collect()
     }
 
     /// Returns the revision of the live template; `None` if the controller has not created it yet.
@@ -358,18 +400,18 @@ impl<'a> Revisions<'a> {
     /// higher number existed when it was last rolled out, or has the template of an older one. The controller gives a known
     /// template a new number (`constructHistory`, pkg/controller/daemon/update.go, release 1.37.2).
     pub fn was_rolled_back(&self, revision: &Revision<'_>) -> bool {
-        let Some(at) = self.all.iter().position(|other| other.object.hash() == revision.object.hash()) else {
-            return false;
-        };
-        self.all[..at].iter().any(|next| self.was_left_for(revision, next))
+        let newer = || self.all.iter().take_while(|other| other.object.hash() != revision.object.hash());
+        let times = self.times(revision.object);
+        times
+            .is_some_and(|it| *it.was_rolled_back.get_or_init(|| newer().any(|next| self.was_left_for(revision, next))))
     }
 
     /// Returns whether a revision was rolled back from when a newer one was rolled out, which may itself have been rolled back from before.
     pub(crate) fn was_left_for(&self, revision: &Revision<'_>, next: &Revision<'_>) -> bool {
-        let mut older = self.all.iter().filter(|older| older.number() < revision.number());
-        !next.is_same_template(revision)
+        let Some((left, newer)) = self.times(revision.object).zip(self.times(next.object)) else { return false };
+        newer.oldest_alike != left.oldest_alike
             && !self.goes_forward(next, revision)
-            && (self.existed_before(next, revision) || older.any(|older| older.is_same_template(next)))
+            && (self.existed_before(next, revision) || self.all[newer.oldest_alike].number() < revision.number())
     }
 
     /// Returns whether a revision existed when another one was last rolled out.

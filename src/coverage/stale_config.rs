@@ -38,9 +38,6 @@ pub fn add_stale_config(report: &mut RolloutStatusReport, snapshot: &Snapshot) {
     report.incomplete.extend(gaps::incomplete_for_config(snapshot, &unknown));
 }
 
-/// How many pods that wait to be started again are deleted at once.
-const REPLACED: usize = 10;
-
 /// The pods that started before an object was changed.
 struct Older<'a> {
     changed_at: Timestamp,
@@ -56,7 +53,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let objects: BTreeMap<(Kind, &str), Option<&ConfigObject>> = found.collect();
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
-    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing, mut waiting) = (0, 0, 0, None, BTreeMap::new());
+    let (mut looked_at, mut stale_pods, mut unknown_pods, mut failing, mut is_waiting) = (0, 0, 0, None, false);
     for pod in facts.pods().filter(|pod| !pod.metadata.is_terminating() && !pod.spec.node_name.is_empty()) {
         looked_at += 1;
         let used = match facts.revisions.of_pod(pod) {
@@ -95,9 +92,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
                     });
                     let is_kept = found.immutable && created.is_some() && used.by.is_refreshed();
                     let by = if is_kept { Use::ImmutableVolume } else { used.by };
-                    let is_waiting = is_to_start_again(pod, used);
-                    waiting.extend(is_waiting.then_some((&*pod.metadata.name, pod)));
-                    is_stale |= is_waiting || !by.is_refreshed();
+                    let waits = is_to_start_again(pod, used);
+                    is_waiting |= waits;
+                    is_stale |= waits || !by.is_refreshed();
                     older.by.insert(by);
                     older.pods.insert(&pod.metadata.name, &pod.spec.node_name);
                 }
@@ -114,8 +111,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let is_known = facts.pods_known && !has_unread_pods(&facts, &of_live) && unknown.is_empty() && unknown_pods == 0;
     let missing: Vec<ConfigName> = if looked_at == 0 { Vec::new() } else { missing(&facts, &of_live) };
     let has_news = !(older.is_empty() && missing.is_empty());
-    let fix =
-        has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing, waiting.into_values().collect()));
+    let fix = has_news.then(|| restart(&facts, missing.first(), stale_pods > 0, failing, is_waiting));
     let mut changed: Vec<ChangedObject> = older
         .into_iter()
         .map(|(object, Older { changed_at, by, pods })| ChangedObject {
@@ -159,33 +155,24 @@ fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> 
     names.collect::<BTreeSet<ConfigName>>().into_iter().collect()
 }
 
-/// Returns the command that restarts the pods, or why there is no safe one. `failing` has started since the change, and `waiting` wait to
-/// be started again.
+/// Returns the command that restarts the pods, or why there is no safe one. `failing` has started since the change; others may wait to be
+/// started again.
 fn restart(
     facts: &Facts<'_>,
     missing: Option<&ConfigName>,
     is_stale: bool,
     failing: Option<&Pod>,
-    waiting: Vec<&Pod>,
+    is_waiting: bool,
 ) -> Fix {
     let daemon_set = facts.daemon_set;
     if let Some(ConfigName { kind, name }) = missing {
         return format!("do not restart the pods: {kind} {name} does not exist, so new pods would not start").into();
     }
-    let is_on_ready_node = |pod: &Pod| facts.index.node(&pod.spec.node_name).is_some_and(Node::is_ready);
-    let is_safe = failing.is_none() && !facts.still_refuses_pods();
-    let is_recreated_alike = |pod: &&Pod| is_safe && is_on_ready_node(pod) && facts.is_updated(pod) == Some(true);
-    let mut waiting = waiting.into_iter().filter(is_recreated_alike);
-    let replaced: Vec<&Pod> = waiting.by_ref().take(REPLACED).collect();
-    if !replaced.is_empty() {
-        let delete = Command::kubectl(&["delete", "pod"]).namespace(&daemon_set.metadata.namespace);
-        let delete = replaced.iter().fold(delete, |delete, pod| delete.name(&pod.metadata.name));
-        let which = match (replaced.len(), waiting.next()) {
-            (1, _) => "the pod that waits to be started again".to_owned(),
-            (_, None) => "the pods that wait to be started again".to_owned(),
-            (some, Some(_)) => format!("the first {some} pods that wait to be started again"),
-        };
-        return Fix::new(format!("if the change corrects what has failed, replace {which}"), delete);
+    // That command knows which of them would not come back.
+    if is_waiting && failing.is_none() {
+        let advice = "if the change corrects what has failed, the kubelet starts the pods again within 5 minutes; to see which can be \
+                      replaced now";
+        return Fix::new(advice, name_of(daemon_set).command("retry"));
     }
     if Hold::in_force(daemon_set).is_some() {
         return "the rollout is held back: complete or undo it, then restart the pods".into();
@@ -202,7 +189,9 @@ fn restart(
         return format!("do not restart the pods before it is known why {name} fails, which has seen the change")
             .into();
     }
-    let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && facts.is_updated(pod) == Some(false);
+    // A pod whose node is deleted is not replaced.
+    let exists = |pod: &Pod| !facts.nodes_known || facts.index.node(&pod.spec.node_name).is_some();
+    let is_old = |pod: &&Pod| !pod.metadata.is_terminating() && facts.is_updated(pod) == Some(false) && exists(pod);
     let old = facts.pods().filter(is_old).count();
     if old > 0 {
         let old = count(old, "pod");
@@ -329,6 +318,18 @@ mod tests {
         let refreshed = told(changed("11:00:00", "11:40:00"));
         assert_eq!((said(&refreshed).len(), refreshed.stale_pods), (1, Some(0)));
         assert!(refreshed.fix.unwrap().advice.starts_with("if the process"));
+    }
+
+    /// Whether it would come back if it was deleted, another command knows.
+    #[test]
+    fn no_pod_that_waits_to_be_started_again_is_deleted() {
+        let last = json!({"terminated": {"exitCode": 1, "startedAt": at("11:39:00"), "finishedAt": at("11:39:00")}});
+        let waits = json!({"name": "agent", "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": last});
+        let patch =
+            json!({"status": {"containerStatuses": [waits], "conditions": [{"type": "Ready", "status": "False"}]}});
+        let world = using().node("b", json!({})).pod("agent-b", "b", patch);
+        let fix = told(with(world, Kind::Secrets, "level", Some("11:40:00"))).fix.unwrap();
+        assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry -n default agent", "{}", fix.advice);
     }
 
     #[test]

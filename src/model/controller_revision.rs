@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::daemon_set::{DaemonSet, annotations, drop_nulls};
 use super::metadata::{CONTROLLER_REVISION_HASH_LABEL, ObjectMeta};
-use super::server_side_apply::{managed_fields, time_of};
+use super::server_side_apply::{managed_fields, of_template, time_of};
 use super::template::Template;
 
 /// The longest delay between a change of the template and the number of its revision: the controller acts immediately.
@@ -77,10 +77,8 @@ impl ControllerRevision {
     pub fn numbered_at(&self, owner: &DaemonSet) -> Option<Timestamp> {
         let adopted = || owner.metadata.creation_timestamp.get().filter(|owner| self.is_older_than(*owner));
         let follows_template = |at: Timestamp, adopted: Timestamp| {
-            let entries = managed_fields(&owner.object).iter();
-            let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
-            let mut written =
-                of_template.filter_map(time_of).filter(|written| written.duration_since(adopted) > REACTION);
+            let written = of_template(&owner.object).filter_map(time_of);
+            let mut written = written.filter(|written| written.duration_since(adopted) > REACTION);
             written.any(|written| (SignedDuration::ZERO..=REACTION).contains(&at.duration_since(written)))
         };
         self.numbered_at_latest()

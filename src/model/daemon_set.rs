@@ -53,8 +53,16 @@ pub struct DaemonSetSpec {
     pub update_strategy: UpdateStrategy,
     /// How long in seconds a pod must be ready to count as available.
     pub min_ready_seconds: i64,
-    /// The number of revisions to keep besides the current one; 10 if absent.
+    /// The number of revisions to keep besides the current one.
     pub revision_history_limit: Option<i64>,
+}
+
+impl DaemonSetSpec {
+    /// Returns the number of revisions to keep, which is 10 if it is not set: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release
+    /// 1.37.2.
+    pub fn revisions_kept(&self) -> i64 {
+        self.revision_history_limit.unwrap_or(10)
+    }
 }
 
 /// The pod template.

@@ -14,6 +14,11 @@ pub fn managed_fields(object: &Value) -> &[Value] {
     object.pointer("/metadata/managedFields").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// Returns those of managers that have written something of a DaemonSet's template.
+pub fn of_template(daemon_set: &Value) -> impl Iterator<Item = &Value> {
+    managed_fields(daemon_set).iter().filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some())
+}
+
 /// The operation of `managedFields` entries whose manager has applied the object.
 pub const APPLY: &str = "Apply";
 

@@ -9,9 +9,6 @@ use crate::model::hold;
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::raised_pace::{Limit, RAISED_PACE_ANNOTATION, RaisedPace};
 
-/// The number of revisions kept if the field is absent: `SetDefaults_DaemonSet`, pkg/apis/apps/v1/defaults.go, release 1.37.2.
-const DEFAULT_REVISION_HISTORY_LIMIT: i64 = 10;
-
 /// What replaces pods of an older revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrategyType {
@@ -61,7 +58,7 @@ impl SpecFields {
             max_surge: Some(rolling.max_surge),
             max_unavailable: Some(rolling.max_unavailable),
             min_ready_seconds: Some(spec.min_ready_seconds),
-            revision_history_limit: Some(spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)),
+            revision_history_limit: Some(spec.revisions_kept()),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::facts::revisions::{Revision, Revisions};
 use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::metadata::TEMPLATE_GENERATION_ANNOTATION;
-use crate::model::server_side_apply::{known_manager, managed_fields, time_of};
+use crate::model::server_side_apply::{known_manager, of_template, time_of};
 use crate::model::snapshot::Kind;
 use crate::model::template::Template;
 use crate::report::change::Op;
@@ -218,9 +218,8 @@ fn rollout<'a>(daemon_set: &'a DaemonSet, events: &[Event<'_, 'a>], at: usize, i
 
 /// Returns the only field manager that can have changed the template for a rollout that started at a time, after another one.
 fn changed_by(daemon_set: &DaemonSet, after: Option<&Event<'_, '_>>, began: Timestamp) -> Option<String> {
-    let entries = managed_fields(&daemon_set.object).iter();
-    let of_template = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:template").is_some());
-    let written = of_template.filter_map(|entry| Some((entry["manager"].as_str()?, time_of(entry)?)));
+    let written = of_template(&daemon_set.object);
+    let written = written.filter_map(|entry| Some((entry["manager"].as_str()?, time_of(entry)?)));
     // A manager that has changed it later may have changed it then, too: only the last time is kept.
     let may_have = |(_, at): &(&str, Timestamp)| {
         began.duration_since(*at) <= REACTION && after.is_none_or(|after| after.order < *at)

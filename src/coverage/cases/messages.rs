@@ -879,8 +879,8 @@ fn a_probe_that_fails_after_it_has_succeeded_asks_what_has_changed() {
 
 #[test]
 fn a_hook_that_fails_is_not_told_as_a_crash_of_the_program() {
-    let with = |time: &str, field: &str| {
-        let mut world = plain().unready_pod("agent-x", "n", ended("Error", 143, ""), json!({})).event(
+    let with_end = |time: &str, field: &str, (code, said): (i32, &str)| {
+        let mut world = plain().unready_pod("agent-x", "n", ended("Error", code, said), json!({})).event(
             "Pod",
             "agent-x",
             "FailedPostStartHook",
@@ -890,12 +890,17 @@ fn a_hook_that_fails_is_not_told_as_a_crash_of_the_program() {
         world.snapshot.events[0].involved_object.field_path = field.to_owned();
         first(world)
     };
+    let with = |time: &str, field: &str| with_end(time, field, (143, ""));
     let reason = with("11:57:30", "spec.containers{agent}");
     assert!(reason.message.contains("its postStart hook fails"), "{}", reason.message);
     assert!(reason.fix.advice.starts_with("correct the postStart hook"), "{}", reason.fix.advice);
     // That was much earlier, or in another container.
     assert_eq!(with("11:30:00", "spec.containers{agent}").code, R::CrashLooping);
     assert_eq!(with("11:57:30", "spec.containers{other}").code, R::CrashLooping);
+    // The program has ended first, and took the hook with it.
+    for end in [(1, "Error: unknown flag: --enable-foo"), (139, ""), (2, ""), (143, "fatal: cannot open config.yaml")] {
+        assert_eq!(with_end("11:57:30", "spec.containers{agent}", end).code, R::CrashLooping, "{end:?}");
+    }
 }
 
 /// For example, a mesh of peers waits for one that is gone.
@@ -1336,9 +1341,17 @@ fn a_container_that_answers_for_another_one_is_the_cause() {
 #[test]
 fn what_only_follows_another_container_is_told_after_it() {
     let follows = "Lost connection to CSI driver, exiting";
-    for (sidecar, driver, first_is) in
-        [(follows, "", "driver"), (follows, "panic: x", "driver"), ("panic: y", "", "sidecar")]
-    {
+    let unanswered =
+        "E0709 02:37:27.399487 1 main.go:166] \"Error connecting to CSI driver\" err=\"context deadline exceeded\"";
+    let not_ready =
+        "E1115 10:00:00.000001 1 main.go:130] \"CSI driver is not ready\" err=\"context deadline exceeded\"";
+    for (sidecar, driver, first_is) in [
+        (follows, "", "driver"),
+        (follows, "panic: x", "driver"),
+        (unanswered, "panic: x", "driver"),
+        (not_ready, "", "driver"),
+        ("panic: y", "", "sidecar"),
+    ] {
         let containers = json!([{"name": "sidecar", "image": "a:1"}, {"name": "driver", "image": "b:1"}]);
         let status = |name: &str, message: &str| {
             let mut status = ended("Error", 1, message);

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::create_events::{creation_refusal, passes_by_itself};
 use super::create_failure::classify;
 use super::finding::{Finding, resource};
@@ -17,7 +15,7 @@ use crate::facts::index::Index;
 use crate::facts::revisions::{Revision, name_of};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::pod::Pod;
-use crate::model::server_side_apply::managed_fields;
+use crate::model::server_side_apply::of_template;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
@@ -90,14 +88,27 @@ fn daemon_set_deleting(facts: &Facts<'_>) -> Option<Finding> {
     }
     let is_late = facts.seconds_since(since) > UNDELETED;
     let (leaving, kept): (Vec<&Pod>, Vec<&Pod>) = facts.pods().partition(|pod| pod.metadata.is_terminating());
-    if waits_for_pods && is_late && leaving.is_empty() && !kept.is_empty() {
-        let are = if kept.len() == 1 { "its pod is" } else { &format!("{} of its pods are", kept.len()) };
-        let message = message
-            .words(format!("; {are} not being deleted: the garbage collector of kube-controller-manager does that"));
+    // `orphanDependents`, pkg/controller/garbagecollector/garbagecollector.go, release 1.37.2.
+    let orphans = own.is_empty() && !waits_for_pods && !metadata.finalizers.is_empty();
+    let undone = match kept.len() {
+        _ if orphans => {
+            "; its pods stay: the garbage collector of kube-controller-manager only releases them".to_owned()
+        }
+        kept @ 1.. if waits_for_pods && is_late && leaving.is_empty() => {
+            let are = if kept == 1 { "its pod is" } else { &format!("{kept} of its pods are") };
+            format!("; {are} not being deleted: the garbage collector of kube-controller-manager does that")
+        }
+        _ => String::new(),
+    };
+    let is_stuck = is_late && !undone.is_empty();
+    let message = message.words(undone);
+    if is_stuck {
         let Fix { advice, command } = Controller::Kubernetes.look_at(facts.index.snapshot);
         return Some(Finding::new(ReasonCode::DaemonSetDeleting, message, advice).with_command(command));
     }
-    let advice = if own.is_empty() {
+    let advice = if orphans {
+        "wait for that; until then its status is not updated".to_owned()
+    } else if own.is_empty() {
         "wait for its pods to be deleted; until then its status is not updated".to_owned()
     } else {
         format!("check the controller that owns finalizer {}: it removes the finalizer when it is done", own.join(", "))
@@ -215,7 +226,7 @@ const OFTEN: i64 = 2;
 /// beyond the history limit (`cleanupHistory`, pkg/controller/daemon/update.go, release 1.37.2).
 fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
     let (Facts { daemon_set, revisions, .. }, (returns, seconds)) = (facts, RETURNS);
-    let limit = daemon_set.spec.revision_history_limit.unwrap_or(10);
+    let limit = daemon_set.spec.revisions_kept();
     let kept = i64::try_from(revisions.all.len()).ok()?;
     let [last, before, ..] = revisions.all.as_slice() else { return None };
     let began = |revision: &Revision<'_>| revisions.rollout_began_at(revision.object);
@@ -237,8 +248,7 @@ fn changes_back(facts: &Facts<'_>) -> Option<Finding> {
     {
         return None;
     }
-    let writes_template = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:template").is_some();
-    let writers = managed_fields(&daemon_set.object).iter().filter(writes_template);
+    let writers = of_template(&daemon_set.object);
     let writers: BTreeSet<&str> = writers.filter_map(|entry| entry["manager"].as_str()).collect();
     let writers: Vec<&str> = writers.into_iter().collect();
     let by = if writers.is_empty() { String::new() } else { format!("; written by {}", named(&writers)) };
@@ -337,6 +347,20 @@ mod tests {
                 .contains("finalizer")
         };
         assert_eq!((told(&[]), told(&["orphan"])), (false, true));
+    }
+
+    #[test]
+    fn pods_that_a_deletion_leaves_are_not_waited_for() {
+        let told = |deleted: &str| {
+            let metadata = json!({"deletionTimestamp": at(deleted), "finalizers": ["orphan"]});
+            let world =
+                world().node("a", json!({})).pod("agent-a", "a", json!({})).daemon_set(json!({"metadata": metadata}));
+            let concern = world.coverage().concerns.remove(0);
+            assert!(concern.message.ends_with("only releases them"), "{}", concern.message);
+            concern.fix.advice
+        };
+        assert_eq!(told("11:59:50"), "wait for that; until then its status is not updated");
+        assert!(told("11:40:00").contains("kube-controller-manager"), "{}", told("11:40:00"));
     }
 
     #[test]

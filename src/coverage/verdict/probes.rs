@@ -290,7 +290,12 @@ pub fn hook_failed(
     end: Option<&ContainerStateTerminated>,
     events: &[&Event],
 ) -> Option<Finding> {
-    let failed = own_events(pod, container, end?, events).find(|event| event.reason == "FailedPostStartHook")?;
+    // The hook runs in the container: if that ends by itself, it fails, too, and the events are the same.
+    let ends_as_killed = |end: &&ContainerStateTerminated| {
+        matches!(end.exit_code, 0 | 137 | 143) && !telling_line(&end.message).is_some_and(tells_of_failure)
+    };
+    let end = end.filter(ends_as_killed)?;
+    let failed = own_events(pod, container, end, events).find(|event| event.reason == "FailedPostStartHook")?;
     let killed =
         format!("{} {} is killed by the kubelet because its postStart hook fails: ", role.noun(), container.name);
     let message = Sentence::from(killed).event(failed, subject.now());

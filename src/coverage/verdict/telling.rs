@@ -29,9 +29,15 @@ pub const DECISIVE: &[Cause] = &[
     ),
 ];
 
-/// What sidecars say last that only end because another container has: `ExitOnConnectionLoss`, connection/connection.go,
-/// github.com/kubernetes-csi/csi-lib-utils.
-const FOLLOWING: &[&str] = &["lost connection to csi driver"];
+/// What sidecars say last that only end because another container has, or does not answer: `ExitOnConnectionLoss`, connection/connection.go,
+/// github.com/kubernetes-csi/csi-lib-utils, and those of node-driver-registrar and livenessprobe beside it.
+const FOLLOWING: &[&str] = &[
+    "lost connection to csi driver",
+    "error connecting to csi driver",
+    "failed to connect to csi driver",
+    "failed to establish connection to csi driver",
+    "csi driver is not ready",
+];
 
 /// Returns whether a line tells of another container that has ended, not of what says it.
 pub fn only_follows(line: &str) -> bool {

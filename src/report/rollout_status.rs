@@ -1,7 +1,7 @@
 //! The report of `status`.
 
 use jiff::Timestamp;
-use serde::{Serialize, Serializer};
+use serde_with::{As, DisplayFromStr};
 
 use super::acceptance::Acceptance;
 use super::common_cause::{CommonCause, FeatureValue};
@@ -360,7 +360,7 @@ pub struct RolloutHold {
     /// Whether its annotation is missing or cannot be used, so that it is assumed.
     pub original_assumed: bool,
     /// How many pods stay on older revisions, such as `5` or `90%`; absent if it is paused.
-    #[serde(serialize_with = "as_optional_text")]
+    #[serde(serialize_with = "As::<Option<DisplayFromStr>>::serialize")]
     #[cfg_attr(feature = "schemas", schemars(with = "Option<String>"))]
     pub partition: Option<IntOrPercent>,
     /// Since when; absent if unknown.
@@ -432,7 +432,7 @@ pub struct Budget {
     /// The field that limits the rollout.
     pub field: BudgetField,
     /// Its value, such as `1` or `10%`.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "As::<DisplayFromStr>::serialize")]
     #[cfg_attr(feature = "schemas", schemars(with = "String"))]
     pub value: IntOrPercent,
     /// The number of nodes that it comes to.
@@ -441,14 +441,6 @@ pub struct Budget {
     pub used: usize,
     /// The same by reason: what takes time last, else most nodes first.
     pub by: Vec<Affected>,
-}
-
-fn as_text<S: Serializer>(value: &IntOrPercent, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-fn as_optional_text<S: Serializer>(value: &Option<IntOrPercent>, serializer: S) -> Result<S::Ok, S::Error> {
-    value.map(|value| value.to_string()).serialize(serializer)
 }
 
 /// The field that limits how many nodes are replaced at a time.

@@ -127,7 +127,7 @@ impl Diagnosis {
             // A template decides what a pod takes of a node, but each is one pod.
             Origin::Room(lack) => !matches!(lack, Lack::Pods | Lack::OwnUsage),
             // What takes too long may be the template's; what only terminates or is not created yet has none.
-            Origin::Time => self.passing == Passing::InTime,
+            Origin::Time => self.code == ReasonCode::ContainersStarting,
             Origin::Template(_) | Origin::Placement | Origin::Policy(_) => true,
             Origin::Node
             | Origin::ControlPlane

@@ -57,6 +57,7 @@ pub mod workload;
 use crate::facts::Current;
 use crate::facts::revisions::Doubt;
 use crate::model::daemon_set::UpdateStrategy;
+use crate::model::hold::Hold;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{GapCause, Kind};
@@ -297,6 +298,12 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
         _ => bound_pod::findings(subject, Some(node), pod),
     };
     of_former_template(subject, pod, &mut findings);
+    let since = pod.unready_since().or(pod.metadata.creation_timestamp.get());
+    if since.is_some_and(|since| subject.seconds_since(since) > PROGRESS_DEADLINE) {
+        for finding in findings.iter_mut().filter(|finding| finding.passing == Passing::InTime) {
+            finding.passing = Passing::Never;
+        }
+    }
     (state, findings)
 }
 
@@ -312,6 +319,8 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         _ => false,
     };
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
+    // The new pod would be of what a stage or a pause keeps from the node.
+    let is_suspended = Hold::in_force(subject.daemon_set).is_some();
     // The new pod does not start without it either, nor is it scheduled if its scheduler does nothing.
     let lacks_the_same = |finding: &Finding| match &finding.origin {
         Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -332,6 +341,7 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         let still = format!("; the pod is still of revision {}{rolled_back}", revision.number());
         finding.message = std::mem::take(&mut finding.message).words(still);
         (finding.advice, finding.command) = match is_by_hand {
+            _ if is_suspended => ("it is replaced once the rollout, which is held back, goes on".into(), None),
             _ if is_held => (
                 "it is replaced only once the partition, selector or pause of the update strategy lets it".into(),
                 None,
@@ -365,7 +375,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
             findings.retain(|finding| match finding.passing {
                 Passing::Never | Passing::AtStart => true,
-                Passing::InTime => is_late,
+                Passing::InTime => false,
                 // What the scheduler has yet to notice may be something else.
                 Passing::Always => is_late && finding.origin != Origin::Time,
             });
@@ -441,9 +451,12 @@ mod tests {
             "envFrom": [{"configMapRef": {"name": "settings"}}]}]});
         let plain = || json!({"containers": [{"name": "agent", "image": "agent:2"}]});
         let advanced = |rolling: Value| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}});
+        let held = json!({"metadata": {"annotations": {"kubectl-ds/original-update-strategy": r#"{"type":"RollingUpdate"}"#}},
+            "spec": {"updateStrategy": {"type": "OnDelete"}}});
         for (template, daemon_set, message, expected) in [
             (plain(), json!({}), "something new", "wait: the controller replaces it"),
             (plain(), strategy(json!({"type": "OnDelete"})), "something new", "replaced only when it is deleted"),
+            (plain(), held, "something new", "held back"),
             (plain(), advanced(json!({"partition": 1})), "something new", "partition, selector or pause"),
             (plain(), advanced(json!({"paused": true})), "something new", "partition, selector or pause"),
             (plain(), advanced(json!({"partition": 0})), "something new", "wait: the controller replaces it"),

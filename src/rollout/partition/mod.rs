@@ -212,7 +212,7 @@ pub(crate) fn kept(keep: IntOrPercent, desired: usize) -> usize {
 
 /// Returns whether a stage still replaces a pod if it keeps that many nodes; skipped nodes count as kept.
 pub(in crate::rollout) fn replaces_more(situation: &Situation<'_>, keep: IntOrPercent) -> bool {
-    let old = || situation.eligible().filter(|node| node.old.is_some());
+    let old = || situation.outdated_nodes();
     old().count() > kept(keep, situation.eligible().count()) && !old().all(is_skipped)
 }
 

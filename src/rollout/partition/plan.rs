@@ -279,7 +279,7 @@ pub(crate) fn plan(
     let changed = after.as_ref().map(|after| Situation::new(before.index, after));
     let situation = changed.as_ref().unwrap_or(before);
     let desired = situation.eligible().count();
-    let old = situation.eligible().filter(|node| node.old.is_some()).count();
+    let old = situation.outdated_nodes().count();
     // Nodes that are down are not eligible: with nothing to hold, the controller would roll it out once they are back.
     if desired == 0 && daemon_set.flavor() == Flavor::Apps && !request.is_undo() && !request.force {
         let with_pods = before.nodes.iter().filter(|node| node.old.or(node.updated).is_some());

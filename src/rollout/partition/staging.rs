@@ -64,7 +64,7 @@ pub(super) fn running<'v, 'a>(
 ) -> Result<Running<'v, 'a>, StageRefusal> {
     let sizes = staging.stages.sizes();
     let desired = situation.eligible().count();
-    let old = situation.eligible().filter(|node| node.old.is_some()).count();
+    let old = situation.outdated_nodes().count();
     let began = hold.and_then(Hold::rollout_began).unwrap_or(situation.now());
     let canary = canary(situation, order, &staging.strata, began);
     let keeps: Vec<IntOrPercent> = sizes

@@ -129,7 +129,7 @@ impl<'a> Continued<'a> {
         };
         let is_down = |node: &RolloutNode<'_>| node.keeps_pods() && !may_be_taken_down(situation, node);
         let is_apart = |name: &String| situation.node(name).is_some_and(|node| node.updated.is_none() || is_down(node));
-        let old = situation.eligible().filter(|node| node.old.is_some()).count();
+        let old = situation.outdated_nodes().count();
         match tried(&self) {
             // What fails because of the stage has to be fixed first.
             Err(StageRefusal::NoBudget { unavailable, enough, .. }) if unavailable.iter().all(is_apart) => {
@@ -390,7 +390,7 @@ pub(in crate::rollout) fn continuation(
     let is_gone = !continued.flags.nodes.is_empty() && !continued.flags.nodes.iter().any(is_left);
     let again = match is_gone {
         true => {
-            let old = situation.eligible().filter(|node| node.old.is_some()).count();
+            let old = situation.outdated_nodes().count();
             let amount = Amount::Update(IntOrPercent::Int(int(continued.flags.nodes.len().min(old))));
             let others = Continued { amount, ..continued.of_all() };
             others

@@ -308,6 +308,11 @@ impl<'a> Situation<'a> {
         }
     }
 
+    /// Returns the eligible nodes with a pod of an older revision.
+    pub(in crate::rollout) fn outdated_nodes(&self) -> impl Iterator<Item = &RolloutNode<'a>> {
+        self.eligible().filter(|node| node.old.is_some())
+    }
+
     /// Returns the nodes with a pod of an older revision, whether they are eligible or not.
     pub(in crate::rollout) fn outdated(&self) -> impl Iterator<Item = (&RolloutNode<'a>, &'a Pod)> {
         self.nodes.iter().filter_map(|node| Some((node, node.old?)))

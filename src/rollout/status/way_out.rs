@@ -236,7 +236,7 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
             gates.into_iter().chain([fix("to restore the update strategy", "resume")]).collect()
         }
         true => {
-            let old = || situation.eligible().filter(|node| node.old.is_some());
+            let old = || situation.outdated_nodes();
             let skipped: Vec<&str> = old().filter(|node| is_skipped(node)).map(|node| node.name).collect();
             let updates = hold.partition.is_some_and(|partition| replaces_more(situation, partition));
             let back_to = situation.revisions.proven_not_rolled_back().map(|(revision, _)| revision.number());

@@ -15,6 +15,8 @@ struct State {
     /// Whether the command may have made changes in the cluster that it has not reported.
     has_changes: AtomicBool,
     reported: AtomicBool,
+    /// Whether the process was stopped and continued, and what it had drawn may have been written over.
+    continued: AtomicBool,
     /// The report, if it differs from the default of `report`.
     report: OnceLock<String>,
 }
@@ -28,6 +30,22 @@ impl Interrupt {
     /// Tells whether the command has to stop.
     pub(crate) fn is_requested(&self) -> bool {
         self.0.requested.is_cancelled()
+    }
+
+    /// Records that the process goes on after it was stopped, as by Ctrl-Z.
+    #[cfg(unix)]
+    pub(crate) fn note_continued(&self) {
+        self.0.continued.store(true, Ordering::SeqCst);
+    }
+
+    /// Tells whether the process was stopped and nothing was drawn since.
+    pub(crate) fn was_continued(&self) -> bool {
+        self.0.continued.load(Ordering::SeqCst)
+    }
+
+    /// Tells whether everything has to be drawn again because the process was stopped: `true` once.
+    pub(crate) fn claim_redraw(&self) -> bool {
+        self.0.continued.swap(false, Ordering::SeqCst)
     }
 
     /// Returns once the command has to stop.

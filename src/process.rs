@@ -101,6 +101,7 @@ fn report_interruption(interrupt: &Interrupt) {
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    continued: tokio::signal::unix::Signal,
     /// `None` if the process was started to outlive its terminal, as by `nohup`.
     hang_up: Option<tokio::signal::unix::Signal>,
 }
@@ -112,19 +113,23 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            continued: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
             hang_up: if hang_up_is_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
-    /// Waits for a signal, and passes it on.
+    /// Waits for a signal that ends the command, and passes it on.
     async fn next(&mut self, interrupt: &Interrupt) {
-        let hang_up = async {
-            if let Some(hang_up) = &mut self.hang_up { hang_up.recv().await } else { std::future::pending().await }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = hang_up => {}
+        loop {
+            let hang_up = async {
+                if let Some(hang_up) = &mut self.hang_up { hang_up.recv().await } else { std::future::pending().await }
+            };
+            tokio::select! {
+                _ = self.interrupt.recv() => break,
+                _ = self.terminate.recv() => break,
+                _ = hang_up => break,
+                _ = self.continued.recv() => interrupt.note_continued(),
+            }
         }
         interrupt.request();
     }

@@ -9,6 +9,7 @@ use clap::Args;
 use super::complete::{self, VARIABLE};
 use super::{Failure, program};
 use crate::cluster::replace_file;
+use crate::encode::shell::quote;
 use crate::error::{CommandError, Exit};
 use crate::io::Io;
 
@@ -94,7 +95,12 @@ fn install_shim(directory: Option<&Path>, io: &Io<'_>, out: &mut dyn Write) -> R
         return Err(error.hint("name a directory of PATH: `kubectl ds completion --install DIR`").into());
     };
     let path = directory.join(format!("{}{}", program::completer(io.program), extension(".cmd")));
-    let failed = |error| CommandError::new(format!("cannot write {}", path.display())).because(error);
+    let failed = |error: std::io::Error| {
+        let is_missing = error.kind() == std::io::ErrorKind::NotFound && !directory.is_dir();
+        let hint = is_missing
+            .then(|| format!("create the directory first: mkdir -p {}", quote(&directory.to_string_lossy(), true)));
+        CommandError::new(format!("cannot write {}", path.display())).because(error).hints(hint)
+    };
     match fs::read_to_string(&path) {
         Ok(text) if text.contains(&format!("{file} __complete")) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -13,7 +13,7 @@ use super::parse::{parse_names, reason_codes};
 use super::session::{GlobalArgs, Session, show_progress};
 use super::several::{self, Answer};
 use super::watch::{Display, ProgressStyle, RejectedCredentials, check_watch, look, notices, warn_once};
-use super::{Failure, RunCommand, interrupted};
+use super::{Failure, RunCommand};
 use crate::cluster::Query;
 use crate::coverage::filter::CoverageFilter;
 use crate::error::{CommandError, Exit};
@@ -259,5 +259,6 @@ async fn follow(
         view.write(out, |page| render::list::table(&report, choice.shown, page))?;
     }
     out.flush()?;
-    Err(interrupted().into())
+    // To end it is the only way that it ends.
+    Ok(Exit::Interrupted)
 }

@@ -71,6 +71,7 @@ use crate::encode::shell;
 use crate::error::{CommandError, Exit};
 use crate::io::{Io, WIDTH};
 use crate::render;
+use crate::render::text::wrap;
 use crate::render::view::View;
 use crate::report::error::ErrorReport;
 use crate::report::fix::Fix;
@@ -192,6 +193,7 @@ fn parse(mut arguments: Vec<OsString>, program: &str) -> Result<(Cli, Option<Unk
         arguments.remove(first);
         arguments.push("--help".into());
     }
+    words::drop_values_of_switches(&mut arguments);
     words::join_type_and_names(&mut arguments);
     match attempt(&arguments) {
         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {
@@ -381,7 +383,12 @@ fn print_clap_error(error: &clap::Error, as_json: bool, io: &mut Io<'_>, out: &m
         let error = CommandError::usage(parts.next().unwrap_or_default());
         print_error(&error.hints(parts), as_json, &View::new(None, !io.unicode), io)
     } else if error.use_stderr() {
-        let _ = write!(io.err, "{text}");
+        let width = View::new(session::width_of_errors(io), !io.unicode).wrap_width();
+        for line in text.to_string().lines() {
+            // Usage and tips have a layout of their own.
+            let lines = if line.starts_with("error: ") { wrap(line, width) } else { vec![line.to_owned()] };
+            let _ = lines.iter().try_for_each(|line| writeln!(io.err, "{line}"));
+        }
         Exit::Usage
     } else {
         let _ = write!(out, "{text}").and_then(|()| out.flush());

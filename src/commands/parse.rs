@@ -107,6 +107,12 @@ impl<P: TypedValueParser> TypedValueParser for Brief<P> {
         });
         parsed.map_err(|mut error| {
             error.remove(ContextKind::ValidValue);
+            let word = value.to_string_lossy().to_lowercase();
+            let is_begun = |name: &&str| word.len() > 2 && name.to_lowercase().starts_with(&word);
+            let begun = ReasonCode::ALL.iter().map(|code| code.name()).find(is_begun);
+            if let Some(code) = begun.filter(|_| error.get(ContextKind::SuggestedValue).is_none()) {
+                error.insert(ContextKind::SuggestedValue, ContextValue::String(code.to_owned()));
+            }
             if error.get(ContextKind::SuggestedValue).is_none() {
                 let all = StyledStr::from("`kubectl ds explain` lists all values");
                 error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![all]));

@@ -26,6 +26,7 @@ use super::{Failure, RunCommand, cluster_error, interrupted, is_absent, output, 
 use crate::cluster::error::ClusterError;
 use crate::cluster::manifest::{self, Manifest};
 use crate::coverage::gaps::incomplete_for_history;
+use crate::difference::only_restarts;
 use crate::encode::yaml;
 use crate::error::{CommandError, Exit};
 use crate::facts::Facts;
@@ -440,10 +441,14 @@ impl Order<'_> {
             false => run.carry_out(io, &mut out).await,
         };
         run.progress.clear(io)?;
-        let undoes = matches!(ended, Ok(Exit::No)) && request.rolls_back;
+        let former = Revisions::of(run.before, &snapshot);
+        let worked = former.proven_besides(&run.stage.template);
+        let restarts = worked.is_some_and(|(_, template)| only_restarts(template, &run.stage.template));
+        let is_failed = matches!(ended, Ok(Exit::No)) && request.rolls_back;
+        let undoes = is_failed && !restarts;
         let followed = following(request, &run.report).filter(|_| matches!(ended, Ok(Exit::Success)));
         if !run.is_lost && !undoes && followed.is_none() {
-            run.report.outcome.way_out = way_out(&run.report, request, back_to);
+            run.report.outcome.way_out = way_out(&run.report, request, run.back_to);
         }
         if is_text {
             view.write(&mut out, |page| render::partition::outcome(&run.report, page))?;
@@ -463,14 +468,19 @@ impl Order<'_> {
         }
         let exit = ended.map_err(|failure| run.unfinished(failure))?;
         if undoes {
-            let before = Revisions::of(run.before, &snapshot);
-            let worked = before.proven_besides(&run.stage.template).map(|(revision, _)| revision.number());
+            let worked = worked.map(|(revision, _)| revision.number());
             let begun = (request, &run.stage, run.written.as_ref(), worked);
             let undone = Box::pin(self.undo(begun, &run.report.outcome.failures, io, &mut out)).await;
             undone.map_err(|failure| not_taken_back(failure, &run.report.daemon_set))?;
             if let Some(failure) = run.report.outcome.failures.first() {
                 writeln!(io.err, "rolled back because a gate failed: {}", view.show(&failure.in_words()))?;
             }
+        }
+        if is_failed && restarts {
+            writeln!(
+                io.err,
+                "not rolled back: this only restarts the pods, and a rollback would restart them once more"
+            )?;
         }
         let again = Continued::of_run(&run.report, request).again();
         let updated = run.report.outcome.updated;

@@ -123,6 +123,9 @@ impl<'a> Run<'a> {
                 ended = Ended::Stopped(trouble);
             }
         }
+        if let Some(daemon_set) = watch.last_snapshot().daemon_sets.first() {
+            self.back_to = Revisions::of(daemon_set, watch.last_snapshot()).way_back(self.back_to);
+        }
         match ended {
             Ended::Done { held, failures, .. } => {
                 let finishes = kept(self.stage.keep, usize::try_from(self.report.desired).unwrap_or(0)) == 0;

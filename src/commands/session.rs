@@ -781,14 +781,20 @@ impl Session {
 
     /// Builds the error for a command that needs a DaemonSet and finds none.
     pub fn none_found(&self) -> CommandError {
-        let error = CommandError::new(format!("no DaemonSets found{}", self.place()));
+        let error = CommandError::new(format!("no DaemonSets found{}{}", self.labels(), self.place()));
         error.hints(self.namespace.is_some().then_some("-A searches all namespaces"))
     }
 
     /// Prints that there is nothing to report on, as kubectl does.
     pub fn say_none_found(&self, io: &mut Io<'_>) -> Result<(), Failure> {
         let elsewhere = if self.namespace.is_some() { "; -A searches all namespaces" } else { "" };
-        Ok(writeln!(io.err, "No DaemonSets found{}{elsewhere}.", self.place())?)
+        Ok(writeln!(io.err, "No DaemonSets found{}{}{elsewhere}.", self.labels(), self.place())?)
+    }
+
+    /// Returns which labels were asked for, if any, in words.
+    fn labels(&self) -> String {
+        let selector = sanitize(&self.selector.to_string());
+        if self.selector.is_empty() { String::new() } else { format!(" with labels {selector}") }
     }
 
     /// Says why a report is empty, unless a name is unknown, and decides the exit code: of the gate, if one was asked for.
@@ -826,7 +832,7 @@ pub(super) fn warn(warnings: Vec<String>, io: &mut Io<'_>) -> Result<(), Failure
 }
 
 /// Returns the columns of the terminal of standard error; `None` if it is not a terminal.
-fn width_of_errors(io: &Io<'_>) -> Option<usize> {
+pub(super) fn width_of_errors(io: &Io<'_>) -> Option<usize> {
     let terminal = || (io.terminal_size)().map_or(COLUMNS_OF_A_TERMINAL, |(columns, _)| columns);
     io.err_is_terminal.then(|| io.columns().unwrap_or_else(terminal))
 }

@@ -14,6 +14,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::live::Watch;
 use crate::encode::sanitize::sanitize;
 use crate::error::CommandError;
+use crate::interrupt::Interrupt;
 use crate::io::Io;
 use crate::model::snapshot::{GapCause, Kind, Snapshot};
 use crate::render::region::{Line, Region, Size};
@@ -77,7 +78,8 @@ impl ProgressStyle {
         let screen = |size| {
             let colored = is_colored(session.color, io.err_is_terminal, io);
             let view = session.view_for(output);
-            Display::Screen(Screen { region: Region::default(), size, terminal_size: io.terminal_size, colored, view })
+            let (region, interrupt) = (Region::default(), io.interrupt.clone());
+            Display::Screen(Screen { region, size, terminal_size: io.terminal_size, colored, view, interrupt })
         };
         match self {
             ProgressStyle::None => Ok(Display::None),
@@ -113,12 +115,18 @@ pub(super) struct Screen {
     terminal_size: fn() -> Option<(usize, usize)>,
     colored: bool,
     view: View,
+    /// What tells that the process was stopped.
+    interrupt: Interrupt,
 }
 
 impl Screen {
     /// Draws lines, which are laid out for a view and a number of rows.
     pub(super) fn draw(&mut self, io: &mut Io<'_>, lines: impl FnOnce(&View, usize) -> Vec<Line>) -> io::Result<()> {
         let size = size_of(self.terminal_size).unwrap_or(self.size);
+        if self.interrupt.claim_redraw() {
+            // The shell has written below the screen.
+            self.region = Region::default();
+        }
         if size != self.size {
             // The terminal may still be resizing: the next look draws.
             self.size = size;
@@ -139,12 +147,12 @@ impl Screen {
         self.region.clear(size_of(self.terminal_size).unwrap_or(self.size), io.err)
     }
 
-    /// Waits until the size of the terminal differs from the drawn one.
+    /// Waits until the size of the terminal differs from the drawn one, or the process was stopped.
     async fn resized(&self) {
         loop {
             sleep(RESIZE_PAUSE).await;
             let size = size_of(self.terminal_size).unwrap_or(self.size);
-            if size != self.size || !self.region.has_size(size) {
+            if size != self.size || !self.region.has_size(size) || self.interrupt.was_continued() {
                 return;
             }
         }

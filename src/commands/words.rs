@@ -42,6 +42,31 @@ pub(super) fn join_type_and_names(arguments: &mut Vec<OsString>) {
     }
 }
 
+/// Turns `--watch=true` into `--watch`, and removes `-w=false`: kubectl takes a value for every switch.
+pub(super) fn drop_values_of_switches(arguments: &mut Vec<OsString>) {
+    let root = super::command();
+    let subcommand = find(&root, arguments).1;
+    let is_switch = |flag: &str| {
+        let mut known = subcommand.into_iter().chain([&root]).flat_map(Command::get_arguments);
+        let is_it = |arg: &Arg| match flag.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => arg.get_short().is_some_and(|short| flag == format!("-{short}")),
+        };
+        known.any(|arg| matches!(arg.get_action(), ArgAction::SetTrue) && is_it(arg))
+    };
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let rest = arguments.split_off(end);
+    let given = std::mem::take(arguments).into_iter().filter_map(|argument| {
+        let flag = argument.to_str().and_then(|text| text.split_once('=')).filter(|(flag, _)| is_switch(flag));
+        match flag {
+            Some((flag, "true")) => Some(flag.into()),
+            Some((_, "false")) => None,
+            _ => Some(argument),
+        }
+    });
+    *arguments = given.chain(rest).collect();
+}
+
 /// Words that users of kubectl or another tool may type, the command that they mean, if any, and other options, or what to
 /// use instead; `{}` is replaced by the name of this program.
 const OF_OTHERS: &[(&[&str], Option<&str>, &str)] = &[

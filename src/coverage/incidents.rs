@@ -31,6 +31,7 @@ const LEAST_DAEMON_SETS: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Incidents {
     found: BTreeMap<IncidentCause, Found>,
+    daemon_sets: usize,
 }
 
 #[derive(Debug)]
@@ -62,7 +63,10 @@ impl Incidents {
                 fix: fix.clone(),
             };
             use IncidentCause as C;
-            let is_of_nodes = matches!(cause, C::NodesDown | C::NetworkUnavailable | C::NodeRemovalStuck);
+            let is_of_nodes = matches!(
+                cause,
+                C::NodesDown | C::NetworkUnavailable | C::NodeRemovalStuck | C::NodesUnlikeOthers { .. }
+            );
             let node = if let C::NothingReady { node } = &cause { Some(node.clone()) } else { None };
             let found = self.found.entry(cause).or_insert_with(new);
             let name = format!("{}/{}", coverage.namespace, coverage.name);
@@ -85,10 +89,18 @@ impl Incidents {
             }
             found.daemon_sets.insert(name);
         };
+        self.daemon_sets += 1;
+        if let Some(unlike) = coverage.lost_pods.as_ref().and_then(|lost| lost.unlike.as_ref()) {
+            let fix = Fix::new(
+                "if that is not intended, see what excludes such a node",
+                describe(&unlike.nodes.iter().take(1).collect::<Vec<_>>()),
+            );
+            add(IncidentCause::NodesUnlikeOthers { by: unlike.by.clone() }, None, &unlike.nodes, &fix);
+        }
         if let Some(since) = facts.controller_silent_since() {
             add(IncidentCause::ControllerSilent, Some(since), &[], &facts.controller.check());
         }
-        for group in &coverage.problems {
+        for group in coverage.problems.iter().chain(coverage.excluded_by_down_nodes()) {
             let Some(cause) = cause(facts.daemon_set, group) else { continue };
             let mut since = None;
             if group.code == ReasonCode::SchedulerSilent {
@@ -123,8 +135,10 @@ impl Incidents {
     /// Returns the causes that several DaemonSets share, those of the most DaemonSets first. That the controller is down
     /// concerns all of them, whether others were asked about or not.
     pub(crate) fn finish(self) -> Vec<Incident> {
+        let most = self.daemon_sets / 2 + 1;
         let is_common = |(cause, found): &(IncidentCause, Found)| {
-            *cause == IncidentCause::ControllerSilent || found.daemon_sets.len() >= LEAST_DAEMON_SETS
+            let least = if cause.may_be_intended() { LEAST_DAEMON_SETS.max(most) } else { LEAST_DAEMON_SETS };
+            *cause == IncidentCause::ControllerSilent || found.daemon_sets.len() >= least
         };
         let incident = |(cause, mut found): (IncidentCause, Found)| {
             // The advice for the first node applies to all of them.
@@ -143,7 +157,7 @@ impl Incidents {
             }
         };
         let mut incidents: Vec<Incident> = self.found.into_iter().filter(is_common).map(incident).collect();
-        incidents.sort_by_key(|incident| Reverse(incident.daemon_sets.len()));
+        incidents.sort_by_key(|incident| (incident.cause.may_be_intended(), Reverse(incident.daemon_sets.len())));
         incidents
     }
 }
@@ -205,10 +219,16 @@ mod tests {
     use crate::model::daemon_set::DaemonSet;
     use crate::model::metadata::ObjectMeta;
     use crate::model::pod::Pod;
+    use crate::model::snapshot::Snapshot;
     use crate::report::incident::{Incident, IncidentCause, Refuser};
 
     /// Returns the incidents in a world whose DaemonSet `other` differs from `agent` only in name and namespace.
     fn incidents(world: World, namespace: &str) -> Vec<Incident> {
+        coverage(&of_two(world, namespace), &Options::default()).incidents
+    }
+
+    /// Adds the DaemonSet `other`, which differs from `agent` only in name and namespace.
+    fn of_two(world: World, namespace: &str) -> Snapshot {
         let mut snapshot = world.finish();
         let mut object = snapshot.daemon_sets[0].object.clone();
         for (field, value) in [("name", "other"), ("uid", "other-uid"), ("namespace", namespace)] {
@@ -249,7 +269,7 @@ mod tests {
         let mut events = snapshot.events.clone();
         events.iter_mut().for_each(about);
         snapshot.events.extend(events);
-        coverage(&snapshot, &Options::default()).incidents
+        snapshot
     }
 
     fn refused(message: &str, namespace: &str) -> Vec<IncidentCause> {
@@ -315,6 +335,42 @@ mod tests {
         assert_eq!(found[0].daemon_sets, ["default/agent", "default/other"]);
         // The verdicts on the rollouts are decided elsewhere.
         assert_eq!(found[0].in_rollout, None);
+    }
+
+    #[test]
+    fn a_node_that_is_down_affects_those_that_have_no_pod_there_too() {
+        let conditions = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:50:00")}]);
+        let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+        let down = json!({"status": {"conditions": conditions}, "spec": {"taints": taints}});
+        let found = incidents(world().node("a", down).node("b", json!({})).pod("agent-b", "b", json!({})), "default");
+        let told: Vec<_> = found.iter().map(|one| (&one.cause, one.daemon_sets.len(), one.nodes.join(","))).collect();
+        assert_eq!(told, [(&IncidentCause::NodesDown, 2, "a".to_owned())]);
+    }
+
+    #[test]
+    fn a_taint_that_keeps_most_daemon_sets_off_is_told_once_and_last() {
+        let tainted = json!({"spec": {"taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]}});
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let mut world = world().node("t", tainted);
+        for name in ["a", "b", "c"] {
+            world = world.node(name, json!({})).pod(&format!("agent-{name}"), name, json!({}));
+        }
+        let world = world.node("d", json!({})).unready_pod("agent-d", "d", crashes, json!({}));
+        let snapshot = of_two(world, "default");
+        let report = coverage(&snapshot, &Options::default());
+        let told: Vec<_> = report.incidents.iter().map(|one| (&one.cause, one.nodes.join(","))).collect();
+        let by = vec!["taint dedicated=gpu:NoSchedule".to_owned()];
+        let expected = [
+            (&IncidentCause::NothingReady { node: "d".to_owned() }, "d".to_owned()),
+            (&IncidentCause::NodesUnlikeOthers { by }, "t".to_owned()),
+        ];
+        assert_eq!(told, expected);
+        assert!(report.daemon_sets.iter().all(|it| it.lost_pods.is_none()));
+        // It is not told of a DaemonSet that is alone.
+        let mut alone = snapshot;
+        alone.daemon_sets.truncate(1);
+        let report = coverage(&alone, &Options::default());
+        assert!(report.daemon_sets[0].lost_pods.is_some());
     }
 
     #[test]

@@ -115,9 +115,11 @@ fn unlike_pool(facts: &Facts<'_>) -> Option<LostPods> {
         return None;
     }
     let classes = NodeClasses::new(daemon_set);
-    let mut eligible: HashMap<u64, usize> = HashMap::new();
-    for (node, _) in nodes().filter(|(_, pods)| pods.should_run() && !pods.pods.is_empty()) {
-        *eligible.entry(pool_of(node, &classes)).or_default() += 1;
+    // Where a pod is missing for another reason, the node is eligible as well.
+    let mut eligible: HashMap<u64, (usize, usize)> = HashMap::new();
+    for (node, pods) in nodes().filter(|(_, pods)| pods.should_run()) {
+        let (all, with_pod) = eligible.entry(pool_of(node, &classes)).or_default();
+        (*all, *with_pod) = (*all + 1, *with_pod + usize::from(!pods.pods.is_empty()));
     }
     let mut pools: HashMap<u64, Vec<&Node>> = HashMap::new();
     for node in excluded {
@@ -125,9 +127,9 @@ fn unlike_pool(facts: &Facts<'_>) -> Option<LostPods> {
     }
     let (mut others, mut names, mut by) = (0, BTreeSet::new(), BTreeSet::new());
     for (pool, excluded) in pools {
-        let eligible = eligible.get(&pool).copied().unwrap_or_default();
+        let (eligible, with_pod) = eligible.get(&pool).copied().unwrap_or_default();
         // To explain is expensive.
-        if excluded.len() * ELIGIBLE_PER_EXCLUDED > eligible {
+        if excluded.len() * ELIGIBLE_PER_EXCLUDED > with_pod {
             continue;
         }
         let why = excluded.iter().filter_map(|node| Some((*node, excluded_by(&facts.daemon_pod.explain(node))?)));

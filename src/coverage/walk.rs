@@ -34,7 +34,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::coverage::{Counts, CountsBy, CoverageReport, DaemonSetCoverage, LostPods, NodeOverview};
-use crate::report::incident::IncidentCause;
+use crate::report::incident::{IncidentCause, tell_once};
 use crate::report::node_coverage::{NodeCoverage, NodeState, PodSummary};
 use crate::report::reason::ReasonCode;
 use crate::scheduling::daemon_pods::NodePods;
@@ -45,7 +45,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
     let index = Index::new(snapshot);
     let daemon_sets = index.daemon_sets().into_iter();
     let mut incidents = Incidents::default();
-    let daemon_sets: Vec<DaemonSetCoverage> = daemon_sets
+    let mut daemon_sets: Vec<DaemonSetCoverage> = daemon_sets
         .map(|daemon_set| {
             let facts = Facts::new(&index, daemon_set);
             let coverage = daemon_set_coverage(&facts, options);
@@ -55,6 +55,7 @@ pub fn coverage(snapshot: &Snapshot, options: &Options) -> CoverageReport {
         })
         .collect();
     let mut incidents = incidents.finish();
+    daemon_sets.iter_mut().for_each(|it| tell_once(&incidents, &it.namespace, &it.name, &mut it.lost_pods));
     // For a single node, the others are its own problems.
     incidents.retain(|incident| options.node.is_none() || incident.cause == IncidentCause::ControllerSilent);
     CoverageReport {

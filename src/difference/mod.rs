@@ -11,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
+use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::template::{Template, arranged};
 use crate::model::template_keys::Key;
 use crate::model::template_types::{EnvVar, FieldKind, PodTemplateSpec, Type};
-use crate::report::change::{Change, ChangePath};
+use crate::report::change::{Change, ChangePath, PathStep};
 
 /// Returns every semantic difference between two templates, in the order of the template.
 ///
@@ -24,6 +25,18 @@ pub fn difference(from: &Template, to: &Template) -> Vec<Change> {
     let mut comparison = Comparison::default();
     comparison.value(&PodTemplateSpec, &ChangePath::default(), &from.normal(), &to.normal());
     comparison.changes
+}
+
+/// Returns whether two templates differ in nothing but when their pods were to be restarted: replacing the pods of one by those of the other
+/// only restarts them.
+pub(crate) fn only_restarts(one: &Template, other: &Template) -> bool {
+    difference(one, other).iter().all(is_restart)
+}
+
+/// Returns whether a change to a template is a restart.
+pub(crate) fn is_restart(change: &Change) -> bool {
+    let [_, _, PathStep::Field(key) | PathStep::Entry(key)] = change.path.0.as_slice() else { return false };
+    key == RESTARTED_AT_ANNOTATION
 }
 
 /// The differences that were found so far.
@@ -242,9 +255,21 @@ fn entry_path(path: &ChangePath, key: Key, name: &str, index: usize) -> ChangePa
 mod tests {
     use serde_json::{Value, json};
 
-    use super::difference;
+    use super::{difference, only_restarts};
+    use crate::model::metadata::RESTARTED_AT_ANNOTATION;
     use crate::model::template::Template;
     use crate::report::change::Op;
+
+    #[test]
+    fn a_restart_is_told_from_another_change() {
+        let of = |at: &str, image: &str| {
+            let spec = json!({"containers": [{"name": "agent", "image": image}]});
+            Template::new(json!({"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: at}}, "spec": spec}))
+        };
+        let restarts = |at, image| only_restarts(&of("2026-03-01T11:00:00Z", "agent:1"), &of(at, image));
+        assert!(restarts("2026-03-01T12:00:00Z", "agent:1"));
+        assert!(!restarts("2026-03-01T12:00:00Z", "agent:2"));
+    }
 
     /// Formats each difference as a line.
     fn lines(from: Value, to: Value) -> Vec<String> {

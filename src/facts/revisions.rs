@@ -455,6 +455,12 @@ impl<'a> Revisions<'a> {
         self.proven().filter(|(revision, _)| !self.was_rolled_back(revision))
     }
 
+    /// Returns the number of the revision to which a stage is taken back that has replaced pods: the one that is [left](Self::proven_not_rolled_back)
+    /// on most nodes, or, if there is none, the one that was `before` the stage. One that has none is not taken back.
+    pub(crate) fn way_back(&self, before: Option<i64>) -> Option<i64> {
+        before.map(|before| self.proven_not_rolled_back().map_or(before, |(left, _)| left.number()))
+    }
+
     /// Returns the revision whose pods are available on the most nodes, excluding those of a template.
     pub(crate) fn proven_besides(&self, template: &Template) -> Option<(&Revision<'a>, &Template)> {
         most_available(self.readable().filter(|(_, other)| !other.same_meaning(template)))

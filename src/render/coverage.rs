@@ -11,6 +11,7 @@ use crate::report::count_and;
 use crate::report::coverage::{
     Affected, Counters, CountsBy, CountsByRow, CoverageReport, DaemonSetCoverage, Incomplete, ReasonGroup,
 };
+use crate::report::fix::{Command, Fix};
 use crate::report::reason::ReasonCode;
 
 /// The columns of a group's reason code and number of nodes, with the space after them.
@@ -76,8 +77,15 @@ fn is_one_line(daemon_set: &DaemonSetCoverage, (is_alone, wide): (bool, bool)) -
         && daemon_set.removed_nodes.is_none()
         && daemon_set.lost_pods.is_none()
         && daemon_set.restarting.is_empty()
+        && !(is_alone && has_old_pods(daemon_set))
         && daemon_set.by.is_none()
         && daemon_set.counters.agrees != Some(false)
+}
+
+/// Returns whether pods are of an older revision, which `status` explains, unless the revisions are told apart already.
+fn has_old_pods(daemon_set: &DaemonSetCoverage) -> bool {
+    let is_told = daemon_set.suspect.is_some() || daemon_set.rollback.is_some();
+    daemon_set.every_node && !is_told && daemon_set.counts.outdated.is_some_and(|nodes| nodes > 0)
 }
 
 /// Writes the summary, wrapped at the terminal width.
@@ -177,6 +185,12 @@ fn daemon_set_groups(
         counts_by(by, page);
     }
     not_eligible(daemon_set, (is_alone, wide || daemon_set.counts.eligible == Some(0)), page);
+    if is_alone && has_old_pods(daemon_set) {
+        let nodes = count_and(daemon_set.counts.outdated.unwrap_or(0), "node", ["has a pod", "have pods"]);
+        let status = Command::kubectl(&["ds", "status"]).namespace(&daemon_set.namespace).name(&daemon_set.name);
+        let advice = format!("{nodes} of an older revision; to see the rollout");
+        page.remark(&Fix { advice, command: Some(status) }, style::in_progress);
+    }
     stale_status(&daemon_set.counters, page)
 }
 

@@ -77,6 +77,11 @@ pub(super) fn sentence(incident: &Incident, now: Timestamp) -> String {
         IncidentCause::NothingReady { node } => {
             format!("on node {node}, no pod is ready, although the node is; that affects {daemon_sets}{rollouts}")
         }
+        IncidentCause::NodesUnlikeOthers { by } => {
+            let (nodes, names) = (count_and(nodes.len(), "node", ["is", "are"]), named(nodes));
+            let by = by.join(", ");
+            format!("{nodes} not eligible for {daemon_sets}, unlike similar ones{names}: {by}")
+        }
         IncidentCause::NodeRemovalStuck => {
             let (nodes, names) = (count(nodes.len(), "node"), named(nodes));
             format!("the removal of {nodes} is stuck{names}, which affects {daemon_sets}{rollouts}")

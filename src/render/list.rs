@@ -220,14 +220,11 @@ pub(super) fn problem(row: &ListRow, now: Option<Timestamp>, width: usize) -> St
     let nodes: usize = row.restarting.iter().map(|problem| problem.count).sum();
     let restarting = (nodes > 0).then(|| restarting_in_short(nodes));
     let held = row.hold.as_ref().map(held_in_short);
-    let beside: Vec<String> = removed.into_iter().chain(lost).chain(held).chain(restarting).collect();
-    let beside = beside.join(", ");
-    match trouble(row, width.saturating_sub(beside.len() + 2)) {
-        trouble if trouble.is_empty() => beside,
-        trouble if beside.is_empty() => trouble,
-        trouble if row.removed_nodes.is_some() => format!("{beside}, {trouble}"),
-        trouble => format!("{trouble}, {beside}"),
-    }
+    let beside = [&removed, &held, &restarting, &lost];
+    let taken: usize = beside.into_iter().flatten().map(|text| text.len() + 2).sum();
+    let trouble = Some(trouble(row, width.saturating_sub(taken.max(2)))).filter(|trouble| !trouble.is_empty());
+    // The cause comes first, and last what may be intended: `status` of several has the same order.
+    [removed, trouble, held, restarting, lost].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn trouble(row: &ListRow, width: usize) -> String {

@@ -98,7 +98,7 @@ fn by_label(report: &OverheadReport, label: &str, wide: bool, page: &mut Page<'_
                 (true, _) => format!("do not fit on {place}: {listed}"),
                 (false, _) => {
                     let order = "in the order that they are scheduled in";
-                    format!("on {place} there is room for only some of these, {order}: {listed}")
+                    format!("room for only some of these on {place}, {order}: {listed}")
                 }
             };
             page.paragraph(&text, style::problem);
@@ -131,6 +131,7 @@ fn place(group: &OverheadGroup, nodes: &[&str]) -> String {
     let of = if let Some(value) = &group.value { value.clone() } else { "nodes without the label".to_owned() };
     match nodes.len() {
         all if all == group.nodes => of,
+        some if group.value.is_none() => format!("{some} of {} {of}, such as {}", group.nodes, nodes[0]),
         some => format!("{some} of {} nodes of {of}, such as {}", group.nodes, nodes[0]),
     }
 }

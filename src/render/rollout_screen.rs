@@ -157,7 +157,8 @@ fn bar(rollout: &RolloutStatus, view: &View) -> String {
     );
     let failing: usize =
         rollout.map.iter().flat_map(|map| &map.groups).map(|group| group.count(MapState::Failing)).sum();
-    let percent = (done * 100).checked_div(desired).unwrap_or(100);
+    // As the headline has it: the part of the bar that is not full is not available yet.
+    let percent = ((done + starting) * 100).checked_div(desired).unwrap_or(100);
     let mut text = format!("{drawn} {percent:>3}%");
     if failing > 0 {
         text.push_str(&format!("  {}", style::problem(format!("{failing} failing"))));

@@ -123,9 +123,6 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
     let accepted = (another.is_none() && is_accepted(rollout)).then(|| format!("accepted{mark}"));
     let mut words: Vec<String> = another.into_iter().chain(accepted).collect();
     words.extend(rollout.removed_nodes.iter().map(removed_nodes::in_short));
-    words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
-    let nodes: usize = rollout.restarting.iter().map(|group| group.count).sum();
-    words.extend((nodes > 0).then(|| restarting_in_short(nodes)));
     let accepted = rollout.accepted.iter().filter(|_| is_not_accepted(rollout));
     words.extend(accepted.map(|accepted| format!("{} down, not accepted", count(accepted.not_accepted.len(), "node"))));
     // While it progresses, there are only transient problems.
@@ -160,11 +157,14 @@ fn problems(rollout: &RolloutStatus, now: Timestamp) -> Vec<String> {
         let old: usize = rollout.outdated.iter().map(|outdated| outdated.nodes.len()).sum();
         words.push(format!("{} on an older revision", count(old, "node")));
     }
+    let nodes: usize = rollout.restarting.iter().map(|group| group.count).sum();
+    words.extend((nodes > 0).then(|| restarting_in_short(nodes)));
     words.extend(rollout.eta.map(|eta| format!("about {} left", format_age(eta.seconds))));
     words.extend(
         (is_settled && rollout.rollout_complete && rollout.counts.eligible == Some(0))
             .then(|| "no eligible node".to_owned()),
     );
+    words.extend(rollout.lost_pods.iter().map(|lost| removed_nodes::lost_in_short(lost, Some(now))));
     words
 }
 
@@ -251,7 +251,7 @@ fn detail(rollout: &RolloutStatus, now: Timestamp, page: &mut Page<'_>) {
         texts.extend(outdated(rollout, view));
     }
     let mut remarks: Vec<Fix> = texts.into_iter().map(Fix::from).collect();
-    remarks.extend(other_problems(rollout));
+    remarks.extend(other_problems(rollout, view));
     if !remarks.is_empty() {
         writeln!(page);
         remarks.iter().for_each(|remark| page.remark(remark, style::plain));
@@ -589,9 +589,15 @@ pub(super) fn at_once(rollout: &RolloutStatus, pods: usize) -> String {
 }
 
 /// Returns the problems that do not block the rollout, and the command that shows them.
-fn other_problems(rollout: &RolloutStatus) -> Option<Fix> {
-    let problems = some_codes(&rollout.other_problems, usize::MAX);
-    let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace).name(&rollout.name);
+fn other_problems(rollout: &RolloutStatus, view: &View) -> Option<Fix> {
+    let mut problems = some_codes(&rollout.other_problems, usize::MAX);
+    if let [problem] = rollout.other_problems.as_slice() {
+        problems.push_str(&format!(" ({})", view.names(&problem.nodes, 40)));
+    }
+    let coverage = Command::kubectl(&["ds", "coverage"]).namespace(&rollout.namespace);
+    // Nodes that are not eligible are shown with it alone.
+    let is_wide = rollout.other_problems.iter().any(|problem| problem.code.excludes_node());
+    let coverage = if is_wide { coverage.flag("-o", "wide") } else { coverage }.name(&rollout.name);
     (!problems.is_empty()).then(|| match rollout.daemon_set().is_advanced() {
         false => Fix { advice: format!("Other problems: {problems}; to see them"), command: Some(coverage) },
         // `coverage` does not support Advanced DaemonSets.

@@ -264,7 +264,7 @@ pub struct LostPods {
 /// Nodes that are not eligible although most others of their pools are.
 #[apply(answer!)]
 pub struct UnlikePool {
-    /// How many nodes of the same pools have a pod.
+    /// How many nodes of the same pools are eligible.
     pub others: usize,
     /// What excludes them and not the others, such as `taint maintenance:NoExecute`.
     pub by: Vec<String>,
@@ -367,7 +367,12 @@ impl DaemonSetCoverage {
 
     /// Returns whether nodes without a pod of it are not eligible only because they are down.
     pub fn is_excluded_from_down_nodes(&self) -> bool {
-        self.not_eligible.iter().any(|group| group.code.excludes_node() && group.count > 0)
+        self.excluded_by_down_nodes().next().is_some()
+    }
+
+    /// Returns the nodes without a pod of it that are not eligible only because they are down.
+    pub(crate) fn excluded_by_down_nodes(&self) -> impl Iterator<Item = &ReasonGroup> {
+        self.not_eligible.iter().filter(|group| group.code.excludes_node() && group.count > 0)
     }
 
     /// Returns whether no node is eligible.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::coverage::{LostPods, UnlikePool};
 use super::fix::Fix;
 
 /// A cause that several DaemonSets have in common.
@@ -54,6 +55,31 @@ pub enum IncidentCause {
     },
     /// An autoscaler does not get nodes removed.
     NodeRemovalStuck,
+    /// Nodes are not eligible for most DaemonSets, although most others of their pools are: what `lostPods` tells of one.
+    NodesUnlikeOthers {
+        /// What excludes them and not the others, such as `taint maintenance:NoExecute`.
+        by: Vec<String>,
+    },
+}
+
+impl IncidentCause {
+    /// Returns whether nothing is wrong if it is intended: it is told last.
+    pub(crate) fn may_be_intended(&self) -> bool {
+        matches!(self, IncidentCause::NodesUnlikeOthers { .. })
+    }
+}
+
+/// Removes what an incident tells of the nodes of a DaemonSet, too.
+pub(crate) fn tell_once(incidents: &[Incident], namespace: &str, name: &str, lost_pods: &mut Option<LostPods>) {
+    let Some(UnlikePool { by: own, .. }) = lost_pods.as_ref().and_then(|lost| lost.unlike.as_ref()) else { return };
+    let name = format!("{namespace}/{name}");
+    let tells = |incident: &Incident| match &incident.cause {
+        IncidentCause::NodesUnlikeOthers { by } => by == own && incident.daemon_sets.contains(&name),
+        _ => false,
+    };
+    if incidents.iter().any(tells) {
+        *lost_pods = None;
+    }
 }
 
 /// What refuses new pods.

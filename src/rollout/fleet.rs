@@ -16,7 +16,7 @@ use crate::facts::index::Index;
 use crate::model::hold::Hold;
 use crate::model::snapshot::Snapshot;
 use crate::report::coverage::Affected;
-use crate::report::incident::Incident;
+use crate::report::incident::{Incident, tell_once};
 use crate::report::list::{ListReport, ListRow};
 use crate::report::rollout_status::Verdict;
 
@@ -28,6 +28,8 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         index.daemon_sets().into_iter().map(|daemon_set| row(Facts::new(&index, daemon_set), &mut incidents)).collect();
     // The sort is stable: equal ones stay in the order of namespace and name.
     rows.sort_by_key(|row| row.severity);
+    let incidents = incidents.finish();
+    rows.iter_mut().for_each(|row| tell_once(&incidents, &row.namespace, &row.name, &mut row.lost_pods));
     let nodes_known = index.knows_some_nodes();
     let not_ready = || index.nodes.iter().filter(|node| !node.is_ready()).count();
     ListReport {
@@ -35,7 +37,7 @@ pub fn fleet(snapshot: &Snapshot) -> ListReport {
         incomplete: gaps::incomplete(snapshot),
         nodes_total: nodes_known.then_some(index.nodes.len()),
         nodes_not_ready: nodes_known.then(not_ready),
-        incidents: incidents.finish(),
+        incidents,
         daemon_sets: rows,
     }
 }

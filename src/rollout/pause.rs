@@ -8,6 +8,7 @@ use super::partition::template::NewTemplate;
 use super::partition::way_out::Continued;
 use super::proposal::{Planned, Proposal};
 use super::replacement_warnings::unless_harmful;
+use super::rollback::{rollback, spreads_failure};
 use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
 use crate::model::daemon_set::{Flavor, UpdateStrategy};
@@ -137,7 +138,8 @@ fn planned(before: &Situation<'_>, plan: Plan, kind: PlanKind) -> Planned {
         report.warnings.extend(proposal.pace_warnings(&effect));
         // `set` cannot change the pace during a hold.
         let blocks = report.warnings.iter_mut().filter(|warning| resumes && warning.code == WarningCode::Blocks);
-        blocks.for_each(|warning| warning.fix = one_by_one(before));
+        let fix = || if spreads_failure(before) { rollback(before).ok() } else { one_by_one(before) };
+        blocks.for_each(|warning| warning.fix = fix());
         report.effect = Some(effect);
         report.incomplete = proposal.unread(resumes);
     }

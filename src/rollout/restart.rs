@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::proposal::{Planned, propose_template};
 use super::replacement_warnings::unless_harmful;
 use super::situation::Situation;
+use crate::difference::only_restarts;
 use crate::plan::Plan;
 use crate::report::plan::Warning;
 
@@ -35,8 +36,7 @@ pub(crate) fn restart_time(before: &Situation<'_>) -> Timestamp {
 pub(crate) fn left_restart(before: &Situation<'_>) -> Option<Timestamp> {
     let left = before.revisions.left_by_rollback()?;
     let live = before.daemon_set.template();
-    let only_restarts = left.value()["spec"] == live.value()["spec"];
-    let at = left.restarted_at().filter(|at| only_restarts && live.restarted_at() != Some(at))?;
+    let at = left.restarted_at().filter(|at| only_restarts(left, &live) && live.restarted_at() != Some(at))?;
     at.parse().ok()
 }
 

@@ -29,6 +29,16 @@ pub(in crate::rollout) fn revision_fails(situation: &Situation<'_>) -> bool {
         || gets_evicted(situation)
 }
 
+/// Returns whether pods of the current revision fail, and none works.
+fn works_nowhere(situation: &Situation<'_>) -> bool {
+    !failing(situation).is_empty() && situation.working().next().is_none()
+}
+
+/// Returns whether what is replaced next is likely to fail, as most or all pods of the current revision do.
+pub(in crate::rollout) fn spreads_failure(situation: &Situation<'_>) -> bool {
+    situation.fails_widely() || revision_fails(situation) || works_nowhere(situation)
+}
+
 /// Returns whether no pod of the current revision is available, only because it does not fit where one of the revision
 /// to roll back to does.
 fn only_lacks_room(situation: &Situation<'_>) -> bool {
@@ -147,7 +157,12 @@ fn find_rollback(situation: &Situation<'_>) -> Result<Fix, NoRollback> {
         true if situation.another_is_admitted() => {}
         true if is_admitted != Some(false) && revision_fails(situation) => {}
         true => return Err(NoRollback::Refused),
-        false if failing(situation).is_empty() || failed_before(situation) || only_new_nodes_fail(situation) => {
+        false if failing(situation).is_empty() || failed_before(situation) => return Err(NoRollback::NotTheRevision),
+        // Of a revision that works nowhere, a rollback keeps the other nodes, and none that joined later has failed with the target.
+        false
+            if only_new_nodes_fail(situation)
+                && !(works_nowhere(situation) && situation.fails_widely() && only_later_nodes_fail(situation)) =>
+        {
             return Err(NoRollback::NotTheRevision);
         }
         false => {}

@@ -226,6 +226,7 @@ mod tests {
     use super::{NoTarget, NoTemplate, begun_rollback, done_rollback, undo, unfinished_rollback};
     use crate::coverage::test_support::{CURRENT, World, at, world};
     use crate::facts::index::Index;
+    use crate::facts::revisions::Revisions;
     use crate::model::hold::StageFlags;
     use crate::model::snapshot::{Gap, GapCause, Kind};
     use crate::report::plan::{ChangePlan, WarningCode};
@@ -620,6 +621,29 @@ mod tests {
         assert!(plan.why.unwrap().contains("revision 3 was rolled back before"));
         let plan = undone(history(&twice, "agent:1"), Some(2));
         assert_eq!(plan.warnings[0].code, WarningCode::RolledBackBefore);
+    }
+
+    /// A stage replaces pods of several revisions: its end and `status` go by those that are left.
+    #[test]
+    fn a_stage_is_taken_back_to_the_revision_that_is_left_on_most_nodes() {
+        let of = |number: i64| json!({"metadata": {"labels": {"controller-revision-hash": format!("agent-{}", number - 1)}}});
+        for (left, before, expected) in [
+            (&[1, 2, 2][..], Some(1), Some(2)),
+            (&[1, 1, 2], Some(1), Some(1)),
+            (&[1, 2], Some(1), Some(2)),
+            (&[], Some(1), Some(1)),
+            // A rollback is not taken back.
+            (&[1, 2], None, None),
+        ] {
+            let mut world = history(&[(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 40)], "agent:2");
+            for (at, number) in left.iter().enumerate() {
+                let name = format!("n{at}");
+                world = world.node(&name, json!({})).pod(&format!("agent-{at}"), &name, of(*number));
+            }
+            let snapshot = world.finish();
+            let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
+            assert_eq!(revisions.way_back(before), expected, "{left:?} {before:?}");
+        }
     }
 
     #[test]

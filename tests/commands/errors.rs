@@ -68,3 +68,32 @@ fn without_o_json_an_error_is_text() {
         assert!(run(arguments).err.starts_with("error: unknown flag --banana"), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_reason_may_be_abbreviated_to_ask_for_its_name() {
+    for arguments in [&["explain", "oom"][..], &["list", "--reason", "crash", "--from", "demo"]] {
+        let ended = run(arguments);
+        let suggests = ["OOMKilled", "CrashLooping"].into_iter().any(|code| ended.err.contains(code));
+        assert!(ended.code == Some(2) && suggests, "{}", ended.err);
+    }
+}
+
+/// As kubectl does.
+#[test]
+fn a_switch_may_have_a_value() {
+    let plain = run(&["list", "-A", "--from", "demo"]);
+    for flags in [&["-A=true", "-w=false"][..], &["--all-namespaces=true", "--watch=false"]] {
+        let ended = run(&[&["list", "--from", "demo"], flags].concat());
+        assert_eq!((ended.code, &ended.out), (Some(0), &plain.out), "{flags:?} {}", ended.err);
+    }
+    assert!(run(&["list", "-A=maybe", "--from", "demo"]).err.starts_with("error: "));
+}
+
+#[test]
+fn what_was_asked_for_and_not_found_is_told() {
+    let ended = run(&["list", "-l", "app=nope", "-n", "logging", "--from", "demo"]);
+    let expected = "No DaemonSets found with labels app in (nope) in logging namespace; -A searches all namespaces.\n";
+    assert_eq!(ended.err, expected);
+    let ended = run(&["completion", "--install", "no/such/directory"]);
+    assert!(ended.code == Some(1) && ended.err.contains("mkdir -p no/such/directory"), "{}", ended.err);
+}

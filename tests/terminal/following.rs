@@ -59,6 +59,22 @@ fn a_terminal_may_be_resized() {
     assert_eq!((code, count(&rows, "team/agent is complete")), (Some(0), 1), "{rows:#?}");
 }
 
+/// The shell has written over it: what has not changed is drawn again, too.
+#[test]
+fn a_screen_that_was_stopped_is_drawn_again_below_the_shell() {
+    let following = Following::new();
+    let mut run = start(&following, &[], &[], (80, 24));
+    run.wait_for("the map", |rows| has(rows, "✗ 1 failing"));
+    run.signal("STOP");
+    run.enter("fg");
+    run.wait_for("the shell", |rows| has(rows, "fg"));
+    run.signal("CONT");
+    run.wait_for("the map again", |rows| count(rows, "✗ 1 failing") == 2);
+    run.signal("INT");
+    let (code, rows, _) = run.end();
+    assert_eq!((code, count(&rows, "team/agent is degraded:")), (Some(130), 2), "{rows:#?}");
+}
+
 #[test]
 fn ctrl_c_leaves_the_last_state() {
     let following = Following::new();

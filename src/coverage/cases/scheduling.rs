@@ -297,7 +297,19 @@ pub(super) fn cases() -> Vec<Case> {
                     failed (delete): unable to connect to the agent\"", "11:59:00"),
             (Pending, R::WaitingForPreemption),
             &["preempted pod other-a is stuck terminating", "unable to connect to the agent"],
-            "kubectl get pods -A --field-selector 'spec.nodeName=n'",
+            "kubectl describe pod -n default other-a",
+        ),
+        case(
+            "lesser_pod_cannot_end_without_the_network_that_the_pod_has_by_its_name",
+            pending("Insufficient cpu", json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "n"}}))
+                .other_pod("other-a", "n", json!({"metadata": {"deletionTimestamp": at("11:50:00")}, "status": {
+                    "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}}))
+                .event("Pod", "other-a", "FailedKillPod", "error killing pod: failed to \"KillPodSandbox\" for \"u\" with \
+                    KillPodSandboxError: \"rpc error: code = Unknown desc = failed to destroy network for sandbox: plugin type=\\\"agent-cni\\\" \
+                    failed (delete): unable to connect to the agent\"", "11:59:00"),
+            (Pending, R::WaitingForPreemption),
+            &["preempted pod other-a is stuck terminating", "unable to connect to the agent"],
+            "kubectl describe pod -n default other-a",
         ),
         case(
             "lesser_pod_will_be_preempted",

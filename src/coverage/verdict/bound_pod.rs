@@ -372,10 +372,12 @@ fn failed_pod_backoff(subject: &Subject, node: Option<&Node>, pod: &Pod) -> Find
     Finding::new(ReasonCode::FailedPodBackoff, message, advice).with_command(delete_pod(pod))
 }
 
-/// Returns when a pod ended: the last change of its conditions. One that the kubelet rejects has none, and ends as it was created.
+/// Returns when a pod ended: the last change of its conditions, or when its last container did. One that the kubelet rejects has neither,
+/// and ends as it was created.
 fn ended_at(pod: &Pod) -> Option<Timestamp> {
     let changes = pod.status.conditions.iter().filter_map(|condition| condition.last_transition_time.get());
-    changes.max().or_else(|| pod.metadata.creation_timestamp.get())
+    let ends = pod.container_statuses().filter_map(|status| status.state.terminated.as_ref()?.finished_at.get());
+    changes.chain(ends).max().or_else(|| pod.metadata.creation_timestamp.get())
 }
 
 /// Finds a pod that is ready, but not for long enough, and whose containers have never run for that long.

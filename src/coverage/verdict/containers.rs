@@ -222,10 +222,12 @@ pub fn telling_log<'a>(pod: &'a Pod, only: Option<&str>, now: Timestamp) -> Opti
 
 /// Finds an init container that has not completed; if another finding tells why it is not created, there is no more to say.
 fn init_blocked(subject: &Subject, pod: &Pod, events: &[&Event], is_told: bool) -> Option<Finding> {
+    // What has started after a sidecar shows that it had started, whatever has become of it since.
+    let runs = pod.status.container_statuses.iter().any(|status| status.state.running.is_some());
     let (role, container, status) = walk(pod).find(|(role, _, status)| match role {
         Role::Container => false,
         Role::Init => !status.is_some_and(is_done),
-        Role::Sidecar => !status.is_some_and(|status| status.started == Some(true) || status.ready),
+        Role::Sidecar => !runs && !status.is_some_and(|status| status.started == Some(true) || status.ready),
     })?;
     let status = status?;
     let waits_for_a_reason = status.state.waiting.as_ref().is_some_and(|waiting| !waiting.reason.is_empty());

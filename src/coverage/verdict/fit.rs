@@ -229,8 +229,8 @@ impl<'a> NodeRoom<'a> {
             }
             None => Sentence::from("use a RuntimeClass with less overhead, or ").then(exclude),
             Some(most) => Sentence::from(format!("lower the {resource} request to "))
-                .amount(resource, most)
-                .words(" at most, or ")
+                .at_most(resource, most)
+                .words(", or ")
                 .then(exclude),
         };
         Finding::new(ReasonCode::NeverFits, message, advice)

@@ -321,6 +321,10 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     let is_by_hand = subject.daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     // The new pod would be of what a stage or a pause keeps from the node.
     let is_suspended = Hold::in_force(subject.daemon_set).is_some();
+    // A present one that ends in the same way will not do better.
+    let end = failed_end(pod);
+    let ends_alike = |other: &Pod| subject.is_updated(other) == Some(true) && failed_end(other) == end;
+    let is_in_common = end.is_some() && subject.pods().any(ends_alike);
     // The new pod does not start without it either, nor is it scheduled if its scheduler does nothing.
     let lacks_the_same = |finding: &Finding| match &finding.origin {
         Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -340,6 +344,9 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         };
         let still = format!("; the pod is still of revision {}{rolled_back}", revision.number());
         finding.message = std::mem::take(&mut finding.message).words(still);
+        if is_in_common {
+            continue;
+        }
         (finding.advice, finding.command) = match is_by_hand {
             _ if is_suspended => ("it is replaced once the rollout, which is held back, goes on".into(), None),
             _ if is_held => (
@@ -355,6 +362,15 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
             false => ("wait: the controller replaces it".into(), None),
         };
     }
+}
+
+/// Returns which container of a pod failed, and how it ended.
+fn failed_end(pod: &Pod) -> Option<(&str, i32, &str, &str)> {
+    pod.container_statuses().find_map(|status| {
+        let ends = [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref());
+        let end = ends.into_iter().find(|end| end.exit_code != 0)?;
+        Some((status.name.as_str(), end.exit_code, end.reason.as_str(), end.message.as_str()))
+    })
 }
 
 /// After how many seconds starting containers count as a problem, and a stage without progress ends by default: the default
@@ -472,6 +488,53 @@ mod tests {
             let reason = &coverage.nodes[0].reasons[0];
             assert!(reason.fix.advice.contains(expected), "{daemon_set} {message}: {}", reason.fix.advice);
         }
+    }
+
+    /// What replaces it ends in the same way.
+    #[test]
+    fn a_pod_of_a_former_template_that_fails_like_the_present_ones_is_not_waited_for() {
+        let ended = |message: &str| {
+            json!({"restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated":
+                {"exitCode": 1, "reason": "Error", "message": message, "finishedAt": at("11:59:00")}}})
+        };
+        for (present, waits) in [("no such flag", false), ("no such file", true)] {
+            let old =
+                json!({"metadata": {"labels": {"controller-revision-hash": "hash1", "pod-template-generation": "1"}}});
+            let world = world().revision_of_image("hash1", 1, "agent:1").revision_of_image("hash2", 2, "agent:2");
+            let world = world.node("a", json!({})).unready_pod("agent-a", "a", ended("no such flag"), old);
+            let world = world.node("b", json!({})).unready_pod("agent-b", "b", ended(present), json!({}));
+            let reason = &world.coverage().nodes[0].reasons[0];
+            assert!(reason.message.contains("the pod is still of revision 1"), "{}", reason.message);
+            assert_eq!(reason.fix.advice == "wait: the controller replaces it", waits, "{}", reason.fix.advice);
+        }
+    }
+
+    /// The containers that start after a sidecar run only once it has started.
+    #[test]
+    fn a_sidecar_that_crashes_beside_running_containers_has_started() {
+        let started = json!({"ready": true, "started": true, "state": {"running": {"startedAt": at("10:00:00")}}});
+        for (main, is_blocked) in
+            [(started, false), (json!({"state": {"waiting": {"reason": "PodInitializing"}}}), true)]
+        {
+            let sidecar = json!({"name": "side", "ready": false, "started": false, "restartCount": 30,
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 1, "finishedAt": at("11:59:00")}}});
+            let pod = json!({"spec": {"initContainers": [{"name": "side", "restartPolicy": "Always"}]},
+                "status": {"initContainerStatuses": [sidecar]}});
+            let codes = codes(world().node("n", json!({})).unready_pod("agent-n", "n", main, pod));
+            assert_eq!(codes.contains(&ReasonCode::InitBlocked), is_blocked, "{codes:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_has_ended_when_its_containers_have() {
+        let container =
+            json!({"name": "agent", "state": {"terminated": {"exitCode": 137, "finishedAt": at("11:58:21")}}});
+        let pod = json!({"metadata": {"creationTimestamp": at("11:52:00")}, "status": {"phase": "Failed", "reason": "Evicted",
+            "message": "The node was low on resource: memory.", "conditions": [], "containerStatuses": [container]}});
+        let reasons = world().node("n", json!({})).pod("agent-n", "n", pod).only_node().reasons;
+        let backoff = reasons.iter().find(|reason| reason.code == ReasonCode::FailedPodBackoff).unwrap();
+        assert!(backoff.message.contains("99s ago"), "{}", backoff.message);
     }
 
     fn codes(world: World) -> Vec<ReasonCode> {

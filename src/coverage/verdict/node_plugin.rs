@@ -85,6 +85,19 @@ pub fn is_own_plugin(daemon_set: &DaemonSet, pod: &Pod, said: &str) -> bool {
         && name_parts(&daemon_set.metadata.name).iter().any(|part| said.contains(part))
 }
 
+/// Returns whether a message says that a network plugin could not remove a pod that has the name of a DaemonSet, and of no other one,
+/// if no template shows which installs it: that is what waits for the place of the pod.
+pub fn is_named_plugin(index: &Index<'_>, daemon_set: &DaemonSet, said: &str) -> bool {
+    let said = said.replace('\\', "").to_lowercase();
+    let plugins: Vec<&str> = said.split("plugin type=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let is_named = |one: &&DaemonSet| {
+        name_parts(&one.metadata.name).iter().any(|part| plugins.iter().any(|plugin| plugin.contains(part)))
+    };
+    let mut named = index.all_daemon_sets().filter(is_named);
+    let is_only = named.next().is_some_and(|one| one.metadata.uid == daemon_set.metadata.uid) && named.next().is_none();
+    is_only && index.network_plugins().is_empty()
+}
+
 /// Says of a pod whose network is not set up because of the plugin that its own DaemonSet installs that nothing but the old configuration
 /// of that is in its way; `None` if another plugin is.
 pub fn of_own_plugin(daemon_set: &DaemonSet, pod: &Pod, finding: &Finding) -> Option<Finding> {

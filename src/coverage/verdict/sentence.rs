@@ -25,6 +25,8 @@ enum SentencePart {
     Words(String),
     /// An amount of a resource, lowest and highest.
     Amount { resource: String, low: i64, high: i64 },
+    /// The most of a resource that is possible, on the node with the least and on the one with the most.
+    Most { resource: String, low: i64, high: i64 },
     /// A time span in seconds, shortest and longest.
     Age { low: i64, high: i64 },
     /// A number, lowest and highest.
@@ -74,6 +76,11 @@ impl Sentence {
     /// Adds an amount of a resource, in its own unit (cpu in thousandths).
     pub fn amount(self, resource: &str, amount: i64) -> Self {
         self.with(SentencePart::Amount { resource: resource.to_owned(), low: amount, high: amount })
+    }
+
+    /// Adds the most of a resource that is possible on a node; for several nodes, the least of that is for all of them.
+    pub fn at_most(self, resource: &str, amount: i64) -> Self {
+        self.with(SentencePart::Most { resource: resource.to_owned(), low: amount, high: amount })
     }
 
     /// Adds a time span in seconds.
@@ -138,7 +145,7 @@ impl Sentence {
             match part {
                 SentencePart::Words(words) | SentencePart::Apart(words) => key.push_str(words),
                 SentencePart::Name { many, .. } => key.push_str(many),
-                SentencePart::Amount { resource, .. } => key.push_str(resource),
+                SentencePart::Amount { resource, .. } | SentencePart::Most { resource, .. } => key.push_str(resource),
                 _ => {}
             }
             key.push('\u{1f}');
@@ -157,6 +164,7 @@ impl SentencePart {
     fn merge(&mut self, other: &SentencePart) {
         match (self, other) {
             (SentencePart::Amount { low, high, .. }, SentencePart::Amount { low: other_low, high: other_high, .. })
+            | (SentencePart::Most { low, high, .. }, SentencePart::Most { low: other_low, high: other_high, .. })
             | (SentencePart::Age { low, high }, SentencePart::Age { low: other_low, high: other_high })
             | (SentencePart::Number { low, high }, SentencePart::Number { low: other_low, high: other_high }) => {
                 *low = (*low).min(*other_low);
@@ -230,6 +238,12 @@ impl std::fmt::Display for Sentence {
                 SentencePart::Amount { resource, low, high } => {
                     write_range(formatter, &format_amount(resource, *low), &format_amount(resource, *high))?;
                 }
+                SentencePart::Most { resource, low, high } => {
+                    write!(formatter, "{} at most", format_amount(resource, *low))?;
+                    if format_amount(resource, *low) != format_amount(resource, *high) {
+                        write!(formatter, " for all of these nodes ({} for some)", format_amount(resource, *high))?;
+                    }
+                }
                 SentencePart::Age { low, high } => write_range(formatter, &format_age(*low), &format_age(*high))?,
                 SentencePart::Number { low, high } => write_range(formatter, &low.to_string(), &high.to_string())?,
                 SentencePart::Greatest { number, words } => write!(formatter, "{number}{words}")?,
@@ -284,6 +298,14 @@ mod tests {
             |free| Sentence::from("requests ").amount("cpu", 600).words("; ").amount("cpu", free).words(" free");
         assert_eq!(merged([sentence(410), sentence(100), sentence(250)]), "requests 600m; 100m to 410m free");
         assert_eq!(merged([sentence(410), sentence(410)]), "requests 600m; 410m free");
+    }
+
+    #[test]
+    fn the_most_for_all_nodes_is_the_least_of_them() {
+        let sentence = |most| Sentence::from("lower it to ").at_most("cpu", most);
+        assert_eq!(merged([sentence(410), sentence(410)]), "lower it to 410m at most");
+        let several = "lower it to 100m at most for all of these nodes (410m for some)";
+        assert_eq!(merged([sentence(410), sentence(100)]), several);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, describe_node, describe_pod};
 use super::node_health;
-use super::node_plugin::is_own_plugin;
+use super::node_plugin::{is_named_plugin, is_own_plugin};
 use super::sandbox::{of_network, pods_of_node};
 use super::sentence::Sentence;
 use super::workload::{told_priority, workload};
@@ -211,16 +211,20 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
     let is_of_own_network = |event: &Event| {
         event.reason == "FailedKillPod"
             && of_network(&event.message).is_some()
-            && is_own_plugin(subject.daemon_set, victim, &event.message)
+            && (is_own_plugin(subject.daemon_set, victim, &event.message)
+                || is_named_plugin(subject.index, subject.daemon_set, &event.message))
     };
     let waits_for_own_network = events.into_iter().any(is_of_own_network);
-    let advice = match waits_for_own_network {
-        true => "force-delete that pod if its containers have ended: its network can only be removed with the plugin that this DaemonSet \
-                 installs, which waits for its place"
-            .into(),
-        false => stuck.advice,
-    };
-    Some(Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command))
+    let finding = |advice| Finding::new(ReasonCode::WaitingForPreemption, message, advice);
+    Some(match waits_for_own_network {
+        true => finding(
+            "force-delete that pod if its containers have ended: its network can only be removed with the plugin that this DaemonSet \
+             installs, which waits for its place"
+                .into(),
+        )
+        .with_command(describe_pod(victim)),
+        false => finding(stuck.advice).with_command(stuck.command),
+    })
 }
 
 /// Returns what disrupts the pod, if a condition tells.

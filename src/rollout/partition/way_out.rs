@@ -14,6 +14,7 @@ use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure, PartitionReport, PartitionStage, SKIP_LABEL};
 use crate::report::reason::ReasonCode;
+use crate::rollout::rollback::spreads_failure;
 use crate::rollout::situation::fault::may_be_taken_down;
 use crate::rollout::situation::{RolloutNode, Situation};
 use crate::rollout::undo::{is_return, unfinished_rollback};
@@ -310,7 +311,10 @@ pub(in crate::rollout) fn continuation(
 ) -> Vec<Fix> {
     let continued = Continued::of_hold(name, hold, situation.current.known().map(|current| current.revision));
     let (Some(partition), Some(mut continued)) = (hold.partition, continued) else {
-        let advice = "to update the remaining nodes under the gates of `partition`";
+        let advice = match spreads_failure(situation) {
+            true => "once the cause is fixed, to update the remaining nodes under the gates of `partition`",
+            false => "to update the remaining nodes under the gates of `partition`",
+        };
         let request = StageRequest::new(ALL, NewTemplate::Live, String::new());
         let Begin::Now(rest) = Continued::of_request(name, &request).begin(situation) else { return Vec::new() };
         return rest.again().map(|rest| Fix::new(advice, rest)).into_iter().collect();

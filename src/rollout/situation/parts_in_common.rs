@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::last_changes;
 use crate::coverage::{Origin, TemplatePart, registry};
-use crate::difference::difference;
+use crate::difference::{self, difference, is_restart};
 use crate::model::config_object::ConfigUse;
-use crate::model::metadata::RESTARTED_AT_ANNOTATION;
 use crate::model::mounted_paths::Mounted;
 use crate::model::pod::Pod;
 use crate::model::quantity::Quantity;
@@ -228,12 +227,7 @@ fn is_of_container(change: &Change) -> bool {
 /// Returns whether pods of the revision to roll back to are the same: the current one only restarts them.
 pub(super) fn only_restarts(situation: &Situation<'_>) -> bool {
     let Some((_, template)) = situation.revisions.target() else { return false };
-    difference(template, &situation.revisions.live).iter().all(is_restart)
-}
-
-fn is_restart(change: &Change) -> bool {
-    let [_, _, PathStep::Field(key) | PathStep::Entry(key)] = change.path.0.as_slice() else { return false };
-    key == RESTARTED_AT_ANNOTATION
+    difference::only_restarts(template, &situation.revisions.live)
 }
 
 /// Returns the images of the containers and volumes of a template.

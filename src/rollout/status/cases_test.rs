@@ -1450,6 +1450,17 @@ fn troubles_that_hold_nothing_up_are_added_up_by_their_code() {
     assert_eq!(beside.problems.len(), 1);
 }
 
+/// Its pod was not created, or is gone: nothing else tells why the node counts no longer.
+#[test]
+fn a_node_that_is_down_is_named_although_it_has_no_pod() {
+    let unknown = json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": at("11:00:00")}]);
+    let taints = json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]);
+    let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
+    let told = status(world.node("b", json!({"status": {"conditions": unknown}, "spec": {"taints": taints}})));
+    let others: Vec<_> = told.other_problems.iter().map(|problem| (problem.code, problem.nodes.join(","))).collect();
+    assert_eq!(others, [(ReasonCode::NodeNotReadyTaint, "b".to_owned())]);
+}
+
 #[test]
 fn a_surge_pod_that_is_ready_and_not_available_yet_uses_up_the_budget() {
     let world = with_strategy(world(), surge(2)).daemon_set(json!({"spec": {"minReadySeconds": 600}}));

@@ -536,6 +536,37 @@ fn a_revision_that_only_new_nodes_have_is_not_known_to_fail() {
     }
 }
 
+/// Nothing speaks for rolling it out further, and the other nodes are spared if it is rolled back.
+#[test]
+fn a_paused_revision_that_works_nowhere_is_rolled_back_rather_than_rolled_out() {
+    let of_time = |time: &str| json!({"metadata": {"creationTimestamp": at(time)}});
+    for (failing, expected) in [
+        (&["x", "y"][..], &["undo", "once partition", "once resume"][..]),
+        (&["x"], &["once partition", "once resume"]),
+        (&[], &["partition", "resume"]),
+    ] {
+        let original = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}).to_string();
+        let held = json!({"metadata": {"annotations": {"kubectl-ds/original-update-strategy": original,
+            "kubectl-ds/held-since": at("11:44:00")}}, "spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let mut world = revisions(of("agent:1", json!({})), of("agent:2", json!({}))).daemon_set(held);
+        for name in failing {
+            let pod = since("11:50:00");
+            world = world.node(name, of_time("11:50:00"));
+            world = world.unready_pod(&format!("agent-{name}"), name, crashes("", "Error"), pod);
+        }
+        for name in ["c", "d", "e"] {
+            world = world.node(name, of_time("10:00:00")).pod(&format!("agent-{name}"), name, super::fault_test::old());
+        }
+        let snapshot = world.finish();
+        let told = crate::rollout::status::rollout_status(&snapshot, None).daemon_sets.remove(0);
+        let verbs = told.way_out.iter().map(|fix| {
+            let condition = if fix.advice.contains("once ") { "once " } else { "" };
+            format!("{condition}{}", fix.command.as_ref().unwrap().verbs().1)
+        });
+        assert_eq!(verbs.collect::<Vec<_>>(), expected, "{:?}", told.way_out);
+    }
+}
+
 /// Newer nodes may have another kernel than those on which it works.
 #[test]
 fn a_revision_that_works_on_older_nodes_is_not_known_to_fail_on_those_that_joined_since() {

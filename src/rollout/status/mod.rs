@@ -45,6 +45,7 @@ use crate::model::snapshot::{Kind, Snapshot};
 use crate::model::template::Template;
 use crate::report::acceptance::Acceptance;
 use crate::report::coverage::Counters;
+use crate::report::incident::tell_once;
 use crate::report::rollout_status::{
     BlockedBy, NextActions, OutdatedNodes, RequestedRevision, RolledOutRevision, RolloutStatus, RolloutStatusReport,
     Verdict,
@@ -91,12 +92,9 @@ pub fn answer(snapshot: &Snapshot, question: &Question<'_>) -> RolloutStatusRepo
         .collect();
     // The sort is stable: equal ones stay in the order of namespace and name.
     rollouts.sort_by_key(|rollout| rollout.severity);
-    RolloutStatusReport {
-        now: snapshot.now,
-        incomplete: gaps::incomplete(snapshot),
-        daemon_sets: rollouts,
-        incidents: incidents.finish(),
-    }
+    let incidents = incidents.finish();
+    rollouts.iter_mut().for_each(|it| tell_once(&incidents, &it.namespace, &it.name, &mut it.lost_pods));
+    RolloutStatusReport { now: snapshot.now, incomplete: gaps::incomplete(snapshot), daemon_sets: rollouts, incidents }
 }
 
 fn key(daemon_set: &DaemonSet) -> (String, String) {

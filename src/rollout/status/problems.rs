@@ -143,12 +143,14 @@ fn ready_until_the_end(situation: &Situation<'_>) -> Option<ReasonGroup> {
     })
 }
 
-/// Returns the coverage reasons of nodes that are not among the problems of the rollout.
+/// Returns the coverage reasons of nodes that are not among the problems of the rollout, or are down without a pod.
 pub(super) fn other_problems(situation: &Situation<'_>, problems: &[ReasonGroup]) -> Vec<Affected> {
     let held_up: HashSet<&str> = problems.iter().flat_map(|problem| &problem.nodes).map(String::as_str).collect();
-    let others = situation.coverage.problems.iter().map(|group| {
-        let count = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).count();
-        Affected::new(group.code, count, group.passing)
+    let coverage = &situation.coverage;
+    let others = coverage.problems.iter().chain(coverage.excluded_by_down_nodes()).map(|group| {
+        let nodes: Vec<String> = group.nodes.iter().filter(|node| !held_up.contains(node.as_str())).cloned().collect();
+        let affected = Affected::new(group.code, nodes.len(), group.passing);
+        Affected { nodes, ..affected }
     });
     Affected::by_code(others.filter(|other| other.count > 0))
 }

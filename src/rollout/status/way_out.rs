@@ -24,7 +24,9 @@ use crate::rollout::forecast::AT_ONCE;
 use crate::rollout::partition::way_out::continuation;
 use crate::rollout::partition::{is_skipped, replaces_more};
 use crate::rollout::replacement_warnings::{Replacement, depends_on_user};
-use crate::rollout::rollback::{lacks, may_not_exist, revision_fails, rollback, rollback_by_pods, to_restore};
+use crate::rollout::rollback::{
+    lacks, may_not_exist, revision_fails, rollback, rollback_by_pods, spreads_failure, to_restore,
+};
 use crate::rollout::set;
 use crate::rollout::situation::fault::not_by_their_node;
 use crate::rollout::situation::judgement::Judgement;
@@ -72,7 +74,9 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         Verdict::Unknown => vec![rollback_by_pods(situation)],
         // The user may not know about the hold, whether the rollout is stuck or not.
         _ if hold.is_some() => {
-            let undo = revision_fails.then(undo).flatten();
+            // A stage names its own way back.
+            let is_paused = hold.as_ref().is_some_and(|hold| hold.partition.is_none());
+            let undo = (revision_fails || is_paused && spreads_failure(situation)).then(undo).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
             down.into_iter().chain(retry).chain(undo.into_iter().chain(leave).map(afterwards)).map(Some).collect()
         }
@@ -96,7 +100,8 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
         // There is no rollout: each cause has its own advice.
         Verdict::Degraded => Vec::new(),
         // The owner replaces the pods: these commands would be refused or reverted.
-        Verdict::Paused if needs_more_than_nodes || holder(situation.daemon_set).is_some() => Vec::new(),
+        Verdict::Paused if holder(situation.daemon_set).is_some() => Vec::new(),
+        Verdict::Paused if needs_more_than_nodes => vec![undo_as_well()],
         Verdict::Paused => {
             let daemon_set = situation.daemon_set;
             let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
@@ -260,7 +265,8 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                 if is_missing {
                     fixes.push(fix(RESUME_AFTERWARDS, "resume"));
                 } else if may_not_exist(situation) || situation.creation_is_refused() || finishes() {
-                    fixes.push(fix(FINISH_BY_CONTROLLER, "resume"));
+                    let finish = fix(FINISH_BY_CONTROLLER, "resume");
+                    fixes.push(if spreads_failure(situation) { once(finish, "the cause is fixed") } else { finish });
                 }
             }
             match may_not_exist(situation) {

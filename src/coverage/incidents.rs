@@ -122,6 +122,9 @@ impl Incidents {
             }
         }
         let failing = coverage.problems.iter().filter(|group| group.code.class() == Class::Revision);
+        // What works nowhere does not tell one node from another.
+        let nodes: BTreeSet<&String> = failing.clone().flat_map(|group| &group.nodes).collect();
+        let failing = failing.filter(|_| nodes.len() == 1 || coverage.counts.available != Some(0));
         for (group, name) in failing.flat_map(|group| group.nodes.iter().map(move |node| (group, node))) {
             if facts.index.node(name).is_some_and(|node| node.is_ready() && nothing_is_ready(facts, name)) {
                 // What they say in unison, such as a registry that limits pulls, says more.
@@ -384,6 +387,23 @@ mod tests {
         };
         assert_eq!(found(false), [(IncidentCause::NothingReady { node: "a".to_owned() }, 2)]);
         assert_eq!(found(true), []);
+    }
+
+    #[test]
+    fn daemon_sets_that_work_nowhere_are_not_the_fault_of_each_node() {
+        let found = |c_is_ready: bool| {
+            let crashes = || json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let mut world = world().node("c", json!({}));
+            if c_is_ready {
+                world = world.pod("agent-c", "c", json!({}));
+            }
+            for node in ["a", "b"] {
+                let name = format!("agent-{node}");
+                world = world.node(node, json!({})).unready_pod(&name, node, crashes(), json!({}));
+            }
+            incidents(world, "default").len()
+        };
+        assert_eq!((found(true), found(false)), (2, 0));
     }
 
     #[test]

@@ -794,7 +794,7 @@ impl Session {
     /// Returns which labels were asked for, if any, in words.
     fn labels(&self) -> String {
         let selector = sanitize(&self.selector.to_string());
-        if self.selector.is_empty() { String::new() } else { format!(" with labels {selector}") }
+        if self.selector.is_empty() { String::new() } else { format!(" matching {selector}") }
     }
 
     /// Says why a report is empty, unless a name is unknown, and decides the exit code: of the gate, if one was asked for.

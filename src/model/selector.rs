@@ -61,8 +61,11 @@ impl std::fmt::Display for LabelSelector {
             separator = ",";
         }
         for LabelSelectorRequirement { key, operator, values } in &self.match_expressions {
+            let is_one = values.len() == 1;
             let values = values.join(",");
             match operator.as_str() {
+                "In" if is_one => write!(formatter, "{separator}{key}={values}")?,
+                "NotIn" if is_one => write!(formatter, "{separator}{key}!={values}")?,
                 "In" => write!(formatter, "{separator}{key} in ({values})")?,
                 "NotIn" => write!(formatter, "{separator}{key} notin ({values})")?,
                 "DoesNotExist" => write!(formatter, "{separator}!{key}")?,

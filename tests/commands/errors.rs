@@ -92,7 +92,7 @@ fn a_switch_may_have_a_value() {
 #[test]
 fn what_was_asked_for_and_not_found_is_told() {
     let ended = run(&["list", "-l", "app=nope", "-n", "logging", "--from", "demo"]);
-    let expected = "No DaemonSets found with labels app in (nope) in logging namespace; -A searches all namespaces.\n";
+    let expected = "No DaemonSets found matching app=nope in logging namespace; -A searches all namespaces.\n";
     assert_eq!(ended.err, expected);
     let ended = run(&["completion", "--install", "no/such/directory"]);
     assert!(ended.code == Some(1) && ended.err.contains("mkdir -p no/such/directory"), "{}", ended.err);

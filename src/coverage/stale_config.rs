@@ -18,7 +18,7 @@ use crate::model::node::Node;
 use crate::model::pod::{ContainerState, Pod};
 use crate::model::snapshot::{Kind, Snapshot};
 use crate::report::count;
-use crate::report::fix::{Command, Fix};
+use crate::report::fix::Fix;
 use crate::report::rollout_status::{RolloutStatus, RolloutStatusReport};
 use crate::report::stale_config::{ChangedObject, ConfigName, StaleConfig};
 

@@ -37,7 +37,7 @@ pub struct Revisions<'a> {
     pub other_available: usize,
     /// The time for deciding whether a pod has been ready for long enough.
     pub(super) ready_clock: Timestamp,
-    times: OnceCell<HashMap<&'a str, Times>>,
+    times: OnceCell<HashMap<String, Times>>,
 }
 
 /// What the other revisions tell of one.
@@ -238,7 +238,7 @@ impl<'a> Revisions<'a> {
     }
 
     /// Finds the times of all revisions at once, since there may be thousands.
-    fn find_times(&self) -> HashMap<&'a str, Times> {
+    fn find_times(&self) -> HashMap<String, Times> {
         let created = |revision: &Revision<'_>| created(revision);
         let newest_rolled_out = self.current().map_or(i64::MAX, Revision::number);
         let is_rolled_out = |it: &Revision<'_>| it.template.is_ok() || it.number() <= newest_rolled_out;
@@ -278,7 +278,7 @@ impl<'a> Revisions<'a> {
             let oldest_alike = self.all.iter().rposition(|other| other.is_same_template(revision)).unwrap_or(at);
             Times { rolled_out, began, oldest_alike, was_rolled_back: OnceCell::new() }
         };
-        let named = |(at, revision): (usize, &Revision<'a>)| (&*revision.object.metadata.name, of(at, revision));
+        let named = |(at, revision): (usize, &Revision<'a>)| (revision.object.metadata.name.clone(), of(at, revision));
         self.all.iter().enumerate().map(named).collect()
     }
 

@@ -64,7 +64,7 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: im
     let message =
         format!("{nodes} two pods, and without surge the controller deletes the newer one of each: {}", named(&all));
     CommandError::new(message).hint(otherwise.into().after(match may_pass {
-        true => "wait until the rollout is complete",
+        true => "if the newer pods become ready, wait until the rollout is complete",
         false => "the rollout is stuck, so the newer pods stay until they are deleted",
     }))
 }

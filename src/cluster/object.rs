@@ -133,7 +133,12 @@ impl Object for Node {
         let times_of = conditions
             .flat_map(|condition| [condition.last_heartbeat_time.get(), condition.last_transition_time.get()]);
         let taints = self.spec.taints.iter().map(|taint| taint.time_added.get());
-        Times { of_kubelet: times_of.max().flatten(), ..Times::new(&self.metadata, taints.max().flatten()) }
+        Times {
+            of_kubelet: times_of.max().flatten(),
+            node: self.metadata.name.clone(),
+            is_down: self.condition("Ready").is_some_and(|ready| ready.status == "Unknown"),
+            ..Times::new(&self.metadata, taints.max().flatten())
+        }
     }
 }
 
@@ -148,7 +153,8 @@ impl Object for Pod {
         let conditions = self.status.conditions.iter().map(|condition| condition.last_transition_time.get());
         let states = self.container_statuses().flat_map(|container| [&container.state, &container.last_state]);
         let times_of = conditions.chain(states.map(state_time));
-        Times::new(&self.metadata, times_of.fold(self.status.start_time.get(), Option::max))
+        let claimed = times_of.fold(self.status.start_time.get(), Option::max);
+        Times { node: self.spec.node_name.to_string(), ..Times::new(&self.metadata, claimed) }
     }
 }
 
@@ -168,7 +174,8 @@ impl Object for Event {
 
     fn newest_times(&self) -> Times {
         // Anyone may create events, with any times.
-        Times { claimed: self.last_seen().max(self.metadata.creation_timestamp.get()), ..Times::default() }
+        let claimed = self.last_seen().max(self.metadata.creation_timestamp.get());
+        Times { claimed, node: self.source.host.clone(), ..Times::default() }
     }
 }
 
@@ -186,6 +193,8 @@ impl Object for Lease {
     }
 
     fn newest_times(&self) -> Times {
-        Times::new(&self.metadata, self.spec.renew_time.get())
+        let is_of_node = self.metadata.namespace == "kube-node-lease";
+        let node = if is_of_node { self.metadata.name.clone() } else { String::new() };
+        Times { node, ..Times::new(&self.metadata, self.spec.renew_time.get()) }
     }
 }

@@ -202,10 +202,11 @@ impl<'a> Text<'a> {
             io::ErrorKind::FileTooLarge => {
                 ClusterError::file(&self.name, error.to_string()).hint("unpack it, and give its parts in a directory")
             }
-            io::ErrorKind::UnexpectedEof if self.gzipped => {
-                ClusterError::file(&self.name, "the gzip data ends too early: the file is truncated")
-                    .hint("copy the file again, or make the dump again")
-            }
+            io::ErrorKind::UnexpectedEof if self.gzipped => ClusterError::file(
+                &self.name,
+                "the gzip data ends in the middle: the file is truncated, or something was appended",
+            )
+            .hint("copy the file again, or make the dump again"),
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if self.gzipped => {
                 ClusterError::file(&self.name, format!("the gzip data is broken: {error}"))
             }
@@ -331,7 +332,7 @@ mod tests {
             (b"PK\x03\x04...".to_vec(), "x: is a zip archive, not JSON or YAML"),
             (b"k8s\0....".to_vec(), "x: is Kubernetes protobuf, not JSON or YAML"),
             (b"a: b\nc: \xff\n".to_vec(), "x: line 2 is not UTF-8: it has the byte 0xff"),
-            (cut, "x: the gzip data ends too early: the file is truncated"),
+            (cut, "x: the gzip data ends in the middle: the file is truncated, or something was appended"),
             (b"\x1f\x8b\x63garbage".to_vec(), "x: the gzip data is broken: invalid gzip header"),
         ] {
             assert_eq!(read("x", bytes.as_slice()).unwrap_err().to_string(), message);

@@ -22,7 +22,8 @@ use crate::rollout::partition::template::NewTemplate;
 /// restart, and while no updated node turns NotReady. `partition NAME 0` updates the remaining nodes and restores the
 /// strategy. A run that ends early prints the command that continues it.
 ///
-/// Nodes with the label kubectl-ds/skip are left out. With -f, only the pod template of the manifest is applied.
+/// Nodes with the label kubectl-ds/skip are left out, which is no failure: the exit code is 0. With -f, only the pod template of the
+/// manifest is applied.
 ///
 /// While a DaemonSet is partitioned, every new pod gets the current template: on a new node, and after a pod was deleted,
 /// evicted or has failed. For an Advanced DaemonSet of OpenKruise, `partition` is set, and its controller does the rest.

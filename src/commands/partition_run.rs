@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::api_server::REREAD;
 use super::fleet_gate::Fleet;
 use super::not_applied::{not_observed, quoted};
 use super::partition_progress::{PAUSE, StageProgress};
@@ -228,6 +229,9 @@ impl<'a> Run<'a> {
     /// Builds the error of a DaemonSet that this client no longer holds, after all was read again: the rollout may have been finished
     /// meanwhile, so that the strategy was restored.
     pub(super) async fn lost_after_look(&mut self, loss: Loss, watch: &mut Watch<'a>, io: &mut Io<'_>) -> Failure {
+        if loss == Loss::Deleted {
+            return self.deleted().await;
+        }
         let may_be_finished = matches!(loss, Loss::StrategyPutBack | Loss::AnnotationsRemoved { is_held: false });
         if !may_be_finished || !matches!(self.read_again(watch, io).await, Ok(None)) {
             return self.lost(loss);
@@ -681,7 +685,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             if !error.is_transient() || is_late(&self.stage, self.clock.now()) {
-                return Err(self.unreadable(error));
+                return Err(self.unreadable(error).await);
             }
             self.progress.wait_for(Some(format!("waiting: {error}")), self.view, out)?;
             *unread = Some(error);
@@ -702,15 +706,28 @@ impl<'a> Run<'a> {
                 Ok(None)
             }
             Err(error) if error.is_transient() => Ok(Some(error)),
-            Err(error) => Err(self.unreadable(error)),
+            Err(error) => Err(self.unreadable(error).await),
         }
     }
 
     /// Makes the failure of a DaemonSet that cannot be watched: it may not be there any more.
-    fn unreadable(&mut self, error: ClusterError) -> Failure {
+    async fn unreadable(&mut self, error: ClusterError) -> Failure {
         match error {
-            ClusterError::NotFound { .. } => self.lost(Loss::Deleted),
+            ClusterError::NotFound { .. } => self.deleted().await,
             error => self.unread(error).into(),
+        }
+    }
+
+    /// Makes the failure of a DaemonSet that no list contains any more: it was deleted, unless it can be read by its name.
+    async fn deleted(&mut self) -> Failure {
+        let uid = &self.before.metadata.uid;
+        match timeout(REREAD, self.live.read_daemon_set(self.before)).await {
+            Ok(Ok(Some(found))) if found.metadata.uid == *uid && !found.metadata.is_terminating() => {
+                let message =
+                    "the DaemonSet can be read by its name, but is not in the lists of the API server any more";
+                self.unread(CommandError::new(message)).into()
+            }
+            _ => self.lost(Loss::Deleted),
         }
     }
 

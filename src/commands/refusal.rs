@@ -4,11 +4,11 @@ use super::history::not_there;
 use super::not_applied::who_keeps;
 use crate::error::{CommandError, Exit};
 use crate::facts::revisions::{Address, Revisions, name_of};
-use crate::model::daemon_set::{DaemonSet, UpdateStrategy};
-use crate::model::hold::Hold;
+use crate::model::daemon_set::{DaemonSet, RollingUpdate, UpdateStrategy};
+use crate::model::hold::{Hold, live_strategy};
 use crate::model::int_or_percent::IntOrPercent;
 use crate::model::template_parts::containers;
-use crate::plan::{Plan, SpecFields};
+use crate::plan::{Plan, SpecFields, StrategyType};
 use crate::render::text::{count, some_of};
 use crate::report::fix::{Command, Fix};
 use crate::report::history::DaemonSetName;
@@ -64,7 +64,7 @@ pub(super) fn surge_pods(SurgePods { pods, may_pass }: &SurgePods, otherwise: im
     let message =
         format!("{nodes} two pods, and without surge the controller deletes the newer one of each: {}", named(&all));
     CommandError::new(message).hint(otherwise.into().after(match may_pass {
-        true => "wait until the rollout is complete",
+        true => "if the newer pods become ready, wait until the rollout is complete",
         false => "the rollout is stuck, so the newer pods stay until they are deleted",
     }))
 }
@@ -235,6 +235,27 @@ pub(super) fn half_held(error: CommandError, before: &DaemonSet, now: &DaemonSet
         .hint(Fix::new("to take the new template back first", name.command("undo")))
         .hint(Fix::new(advice, restore))
         .hint(Fix::new("to see the new template", name.command("history").switch("--diff")))
+}
+
+/// Builds the error for a resumption of which no annotation says what was suspended.
+pub(super) fn lost_hold(daemon_set: &DaemonSet) -> CommandError {
+    let name = name_of(daemon_set);
+    let message = format!(
+        "the update strategy of {} is OnDelete, which kubectl-ds has set, and no annotation says what it was before",
+        name.title()
+    );
+    let live = live_strategy(daemon_set);
+    let stored = if live["rollingUpdate"].is_object() {
+        let RollingUpdate { max_unavailable, max_surge, .. } = RollingUpdate::retained(&live);
+        format!(", with the stored maxUnavailable of {max_unavailable} and maxSurge of {max_surge}")
+    } else {
+        String::new()
+    };
+    let fields = SpecFields { strategy_type: Some(StrategyType::RollingUpdate), ..SpecFields::default() };
+    CommandError::new(message)
+        .unchanged()
+        .hint(who_keeps().after("if the rollout was paused or partitioned, something has removed the annotations"))
+        .hint(Fix::new(format!("to make it a rolling update again{stored}"), set::command(&name, fields)))
 }
 
 /// Returns a DaemonSet whose hold has ended.

@@ -4,9 +4,9 @@ use clap::Args;
 
 use super::change::Verb;
 use super::change_args::ChangeArgs;
-use super::refusal::worse;
+use super::refusal::{lost_hold, worse};
 use crate::error::CommandError;
-use crate::rollout::pause::resume;
+use crate::rollout::pause::{may_have_lost_hold, resume};
 use crate::rollout::proposal::Planned;
 use crate::rollout::situation::Situation;
 
@@ -47,6 +47,9 @@ impl Verb for ResumeArgs {
     }
 
     fn plan(&self, before: &Situation<'_>) -> Result<Planned, CommandError> {
+        if may_have_lost_hold(before.daemon_set) {
+            return Err(lost_hold(before.daemon_set));
+        }
         resume(before, self.force).map_err(|warnings| worse(warnings).hint("to resume it anyway, add --force"))
     }
 }

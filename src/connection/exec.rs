@@ -139,7 +139,10 @@ impl Plugin {
         let ended = match self.time_limit {
             Some(time_limit) => timeout(time_limit, self.output()).await.map_err(|_| {
                 let flag = if time_limit == DEFAULT_TIMEOUT { "" } else { " (--request-timeout)" };
-                self.problem(&format!("it has not ended within {} s{flag}", time_limit.as_secs_f64()))
+                self.problem(&format!(
+                    "it has not ended and closed its output within {} s{flag}",
+                    time_limit.as_secs_f64()
+                ))
             })?,
             None => self.output().await,
         };
@@ -297,11 +300,11 @@ mod tests {
     #[test]
     fn a_plugin_that_hangs_or_floods_is_ended() {
         for (script, time_limit, message) in [
-            ("sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
-            ("exec sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
-            ("sleep 600 & wait", 300, "it has not ended within 0.3 s (--request-timeout)"),
-            ("exec 1>&-; sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
-            ("echo '{'; sleep 600", 300, "it has not ended within 0.3 s (--request-timeout)"),
+            ("sleep 600", 300, "it has not ended and closed its output within 0.3 s (--request-timeout)"),
+            ("exec sleep 600", 300, "it has not ended and closed its output within 0.3 s (--request-timeout)"),
+            ("sleep 600 & wait", 300, "it has not ended and closed its output within 0.3 s (--request-timeout)"),
+            ("exec 1>&-; sleep 600", 300, "it has not ended and closed its output within 0.3 s (--request-timeout)"),
+            ("echo '{'; sleep 600", 300, "it has not ended and closed its output within 0.3 s (--request-timeout)"),
             ("cat /dev/zero", 60_000, "it has written more than 1048576 bytes"),
             ("yes", 60_000, "it has written more than 1048576 bytes"),
             ("yes; echo '{}'", 0, "it has written more than 1048576 bytes"),

@@ -47,6 +47,10 @@ pub(super) fn unanswered(server: &str, error: &(dyn Error + 'static)) -> Connect
             "the server's name is not known; check the kubeconfig's server, and that you are in the right network",
         );
     }
+    if is_reset(error) {
+        return ConnectionError::lost(format!("the server {server} closed the connection before it answered: {cause}"))
+            .hint("it may be restarting, or a proxy in front of it may have ended the connection; try again");
+    }
     let lost = ConnectionError::lost(format!("Unable to connect to the server: {cause}"));
     match causes(error).find_map(|cause| tls_hint(cause.downcast_ref()?)) {
         Some(hint) => lost.hint(hint),
@@ -120,5 +124,24 @@ fn tls_hint(error: &rustls::Error) -> Option<&'static str> {
             Some("the server's certificate has expired or is not valid yet, or this machine's clock is wrong")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::unanswered;
+
+    #[test]
+    fn a_connection_that_was_made_and_lost_is_not_one_that_could_not_be_made() {
+        for (kind, begins) in [
+            (ErrorKind::ConnectionReset, "the server api:6443 closed the connection before it answered: "),
+            (ErrorKind::ConnectionRefused, "The connection to the server api:6443 was refused - "),
+            (ErrorKind::AddrNotAvailable, "Unable to connect to the server: "),
+        ] {
+            let told = unanswered("api:6443", &Error::from(kind)).to_string();
+            assert!(told.starts_with(begins), "{kind:?}: {told}");
+        }
     }
 }

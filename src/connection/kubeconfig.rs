@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use glob::{Pattern, PatternError};
 use http::Uri;
 use kube::Config;
@@ -132,7 +134,13 @@ type Authorities = Option<Vec<Vec<u8>>>;
 /// Returns what a plugin is told about a cluster, and the CA certificates.
 fn with_authorities(cluster: &Cluster) -> Result<(ExecAuthCluster, Authorities), ConnectionError> {
     let unreadable = |problem: &str| unreadable_authority(cluster, problem);
-    let shown = ExecAuthCluster::try_from(cluster).map_err(|error| unreadable(&error.to_string()))?;
+    let mut with_data = cluster.clone();
+    // kube reads files of any size.
+    if let (None, Some(path)) = (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        let pem = small_file::read(path.as_ref()).map_err(|error| unreadable(&error.to_string()))?;
+        with_data.certificate_authority_data = Some(BASE64_STANDARD.encode(pem));
+    }
+    let shown = ExecAuthCluster::try_from(&with_data).map_err(|error| unreadable(&error.to_string()))?;
     let Some(pem) = &shown.certificate_authority_data else { return Ok((shown, None)) };
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let certificates = certificates.map_err(|error| unreadable(&error.to_string()))?;
@@ -815,6 +823,11 @@ users:
     fn authorities_that_cannot_be_read_are_refused() {
         for (cluster, problem) in [
             ("certificate-authority: /no/such", "unable to read certificate-authority \"/no/such\": "),
+            #[cfg(unix)]
+            (
+                "certificate-authority: /dev/zero",
+                "unable to read certificate-authority \"/dev/zero\": it is larger than 64 MiB",
+            ),
             (
                 "certificate-authority-data: aGVsbG8=",
                 "unable to read certificate-authority-data: there is no certificate in it",

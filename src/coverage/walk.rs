@@ -278,7 +278,8 @@ impl<'s, 'a> Walk<'s, 'a> {
     /// Visits the pods of a node that is not in the snapshot: it was deleted, or the nodes could not be read.
     fn visit_node_not_in_snapshot(&mut self, name: &str, pods: &[&Pod]) -> Option<Diagnosis> {
         let subject = self.subject;
-        let verdict = if subject.nodes_known {
+        let is_deleted = subject.index.nodes_are_read();
+        let verdict = if is_deleted {
             let findings = pods.iter().map(|pod| terminating::orphaned_target(subject, pod)).take(1).collect();
             let decision = Decision { should_run: false, should_continue_running: false };
             NodeVerdict { decision, state: NodeState::ToBeDeleted, findings }
@@ -293,7 +294,7 @@ impl<'s, 'a> Walk<'s, 'a> {
         self.group(name, &verdict);
         if self.options.detail != Detail::Groups {
             let row = row(subject, name, pods, &verdict);
-            self.nodes.push(NodeCoverage { eligibility_unknown: !subject.nodes_known, ..row });
+            self.nodes.push(NodeCoverage { eligibility_unknown: !is_deleted, ..row });
         }
         verdict.findings.first().map(Finding::diagnosis)
     }

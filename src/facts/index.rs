@@ -425,8 +425,7 @@ mod tests {
         ] {
             let mut world =
                 world().node("n", json!({"metadata": {"uid": object_uid}})).event("Node", "n", "R", "m", "11:59:00");
-            let about = &mut world.snapshot.events[0].involved_object;
-            (about.uid, about.namespace) = (event_uid.to_owned(), String::new());
+            event_uid.clone_into(&mut world.snapshot.events[0].involved_object.uid);
             let snapshot = world.finish();
             let index = Index::new(&snapshot);
             let events = index.events_about("Node", &snapshot.nodes[0].metadata);

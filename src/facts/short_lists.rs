@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::index::Index;
 use super::{Facts, GIVEN_UP, NodePods};
 use crate::model::daemon_set::DaemonSet;
+use crate::model::event::Event;
 use crate::model::int_or_percent::int;
+use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::age::seconds_between;
 use crate::scheduling::rolling_update::limits;
@@ -26,7 +28,9 @@ pub fn short_lists(snapshot: &Snapshot) -> Vec<Gap> {
             continue;
         }
         // Nobody concludes from them that all is well, and a dump of what fails is more than nothing.
-        if index.pods_of(daemon_set).any(|(_, pod)| !pod.is_ready() || pod.metadata.is_terminating()) {
+        let fails = |pod: &Pod| !pod.is_ready() || pod.metadata.is_terminating();
+        let is_shown = |node: &str| index.node(node).is_some() || !index.nodes_are_read();
+        if index.pods_of(daemon_set).any(|(node, pod)| is_shown(node) && fails(pod)) {
             continue;
         }
         let facts = Facts::new(&index, daemon_set);
@@ -70,7 +74,7 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     let eligible = int(facts.node_pods.iter().filter(is_counted).count());
     // The controller does not watch for deleted nodes: it counts one until its pod is gone, too.
     let with_pods: BTreeSet<&str> = facts.index.pods_of(facts.daemon_set).map(|(node, _)| node).collect();
-    let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none()).count();
+    let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none() && was_deleted(facts, node)).count();
     let desired = status.desired_number_scheduled;
     let wanted = if may_be_old { status.current_number_scheduled.min(desired) } else { desired };
     if facts.index.nodes_are_read() && eligible + int(deleted) < wanted {
@@ -87,6 +91,14 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
         missing.push((Kind::ControllerRevisions, status.observed_generation));
     }
     missing
+}
+
+/// Returns whether a node that no list has was deleted: an event tells of it, or its pods are being deleted, as they are a minute later
+/// (`gcOrphaned`, pkg/controller/podgc/gc_controller.go, release 1.37.2).
+fn was_deleted(facts: &Facts<'_>, node: &str) -> bool {
+    let mut pods = facts.index.pods_of(facts.daemon_set).filter(|(of, _)| *of == node);
+    pods.all(|(_, pod)| pod.metadata.is_terminating())
+        || facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
 }
 
 /// Returns how many nodes may have lost their pod since the status was written, because a rollout replaces it.
@@ -131,6 +143,17 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_on_a_node_that_no_list_has_does_not_tell_that_the_node_was_deleted() {
+        let is_hidden = |world: World| world.pod("agent-d", "d", json!({}));
+        assert_eq!(counted(1, 1, is_hidden), [Kind::Nodes]);
+        // Who believes in a deletion says that all is well.
+        let fails_there = |world: World| world.unready_pod("agent-d", "d", json!({}), json!({}));
+        assert_eq!(counted(1, 1, fails_there), [Kind::Nodes]);
+        // A status that does not count it was written after the deletion.
+        assert_eq!(counted(0, 0, is_hidden), []);
+    }
+
+    #[test]
     fn a_status_that_is_old_or_about_to_change_tells_nothing() {
         let is_old = |world| status(world, json!({"observedGeneration": 1}));
         assert_eq!(counted(2, 2, is_old), []);
@@ -147,8 +170,13 @@ mod tests {
             world
         };
         assert_eq!(counted(2, 2, is_down), []);
-        let is_orphaned = |world: World| world.pod("agent-gone", "gone", json!({}));
-        assert_eq!(counted(1, 1, is_orphaned), []);
+        let is_removed = |world: World| {
+            world.pod("agent-gone", "gone", json!({})).event("Node", "gone", "RemovingNode", "m", "11:59:50")
+        };
+        assert_eq!(counted(1, 1, is_removed), []);
+        let is_collected =
+            |world: World| world.pod("agent-gone", "gone", json!({"metadata": {"deletionTimestamp": at("11:59:00")}}));
+        assert_eq!(counted(1, 1, is_collected), []);
         let replaces = |world| status(world, json!({"updatedNumberScheduled": 0}));
         assert_eq!((counted(0, 1, replaces), counted(0, 2, replaces)), (vec![], vec![Kind::Pods]));
         let fails = |world: World| world.node("d", json!({})).unready_pod("agent-d", "d", json!({}), json!({}));

@@ -195,9 +195,10 @@ impl World {
 
     /// Adds an event about an object, last seen at a time on that day.
     pub fn event(mut self, kind: &str, name: &str, reason: &str, message: &str, time: &str) -> Self {
+        let namespace = if kind == "Node" { "" } else { "default" };
         let event = json!({
             "metadata": {"name": "event", "namespace": "default"},
-            "involvedObject": {"kind": kind, "namespace": "default", "name": name, "uid": format!("{name}-uid")},
+            "involvedObject": {"kind": kind, "namespace": namespace, "name": name, "uid": format!("{name}-uid")},
             "reason": reason, "message": message, "type": "Warning", "count": 3, "lastTimestamp": at(time),
         });
         self.snapshot.events.push(read(event, json!({})));

@@ -8,7 +8,7 @@ use super::time::Time;
 /// The events of the node controllers about a node that no longer exists (`monitorNodeHealth`,
 /// pkg/controller/nodelifecycle/node_lifecycle_controller.go, and `MonitorNodes`,
 /// k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go, release 1.37).
-pub const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", ABOUT_TO_BE_DELETED];
+const REMOVAL_EVENTS: [&str; 2] = ["RemovingNode", ABOUT_TO_BE_DELETED];
 
 /// The event before the deletion, which may fail.
 pub const ABOUT_TO_BE_DELETED: &str = "DeletingNode";
@@ -85,6 +85,11 @@ impl Event {
     /// Returns whether the event is recent.
     pub fn is_recent(&self, now: Timestamp) -> bool {
         self.last_seen().is_none_or(|at| now.duration_since(at).as_secs() <= RECENT)
+    }
+
+    /// Returns whether the event tells that a node no longer exists.
+    pub fn is_removal_of_node(&self) -> bool {
+        self.involved_object.kind == "Node" && REMOVAL_EVENTS.contains(&self.reason.as_str())
     }
 
     /// Returns how often the event happened, in either format: at least once.

@@ -277,8 +277,9 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
         page.hint(&Fix::new("logs", command));
     }
     if !outcome.leaked.is_empty() {
+        let done = if report.rolls_back { "rolled back" } else { "updated" };
         let text = format!(
-            "also updated, because their pods were created during this run: {}",
+            "also {done}, because their pods were created during this run: {}",
             some_of(&outcome.leaked, view.width)
         );
         page.paragraph(&text, style::in_progress);
@@ -290,11 +291,12 @@ pub(crate) fn outcome(report: &PartitionReport, page: &mut Page<'_>) {
     if outcome.stage == PartitionStage::Finished {
         return;
     }
-    if let Some(node) = report.skipped.first() {
+    if !report.skipped.is_empty() {
         let text = format!("skipped because of the label {SKIP_LABEL}: {}", some_of(&report.skipped, view.width));
         page.paragraph(&text, style::in_progress);
-        let label = Command::kubectl(&["label", "node"]).name(node).name(format!("{SKIP_LABEL}-"));
-        page.hint(&Fix::new("to update it", label));
+        let label = report.skipped.iter().fold(Command::kubectl(&["label", "node"]), Command::name);
+        let it = if report.skipped.len() == 1 { "it" } else { "them" };
+        page.hint(&Fix::new(format!("to update {it}"), label.name(format!("{SKIP_LABEL}-"))));
     }
     outcome.way_out.iter().for_each(|fix| page.hint(fix))
 }

@@ -288,7 +288,8 @@ async fn apply_patch<S: Server>(
                 }
                 // Of a patch that was refused, nothing dropped a part: somebody else has written the rest, or another template with it.
                 found @ (Reread::Change | Reread::ChangeWithout(Kept::Annotation(_)))
-                    if !matches!(found, Reread::Change) || !has_planned_template(&patch, before, &now) =>
+                    if (!matches!(found, Reread::Change) || !has_planned_template(&patch, before, &now))
+                        && !is_own_write(&patch, before, &now) =>
                 {
                     let by = concurrent_edit::managers(&before.object, &now.object);
                     let changes = changes(&before.object, &now.object);
@@ -473,6 +474,22 @@ async fn after_lost_answer<S: Server>(
     }
 }
 
+/// Returns whether the only write of the spec since a patch was planned was that of the patch, as admission has stored it: a proxy has
+/// sent it twice, and the second one was refused. Another client would have annotations of its own.
+fn is_own_write(patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
+    let Ok(planned) = patch.applied_to(&before.object) else { return false };
+    let value = |object: &Value, key: &str| object.pointer(ANNOTATIONS_OF_OBJECT)?.get(key).cloned();
+    let is_own = |key: &str| [None, value(&planned, key)].contains(&value(&now.object, key));
+    let names_run = run_of(&planned).is_some()
+        && run_of(&planned) == run_of(&now.object)
+        && run_of(&before.object) != run_of(&planned);
+    let by = concurrent_edit::managers(&before.object, &now.object);
+    now.metadata.generation == before.metadata.generation + 1
+        && ANNOTATIONS.into_iter().all(is_own)
+        && by.iter().all(|manager| manager == FIELD_MANAGER)
+        && (names_run || !by.is_empty())
+}
+
 /// Returns whether an object has what only this program writes, the annotations of a hold as a patch leaves them, although its spec was
 /// written once more than by the patch: whatever differs otherwise is of others, not of admission.
 fn is_overwritten(patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
@@ -585,30 +602,45 @@ async fn conclude<S: Server>(
         },
         Reread::AnotherObject => Application::Recreated,
         // A webhook may have modified what this tool has sent.
-        Reread::AnotherChange { is_of_client: false, by, .. }
-            if by.iter().any(|manager| manager == FIELD_MANAGER) && !is_as_sent(server, patch, before, &now).await =>
-        {
-            Application::Unknown(error)
+        Reread::AnotherChange { is_of_client: false, by, changes } if by.iter().any(|it| it == FIELD_MANAGER) => {
+            match as_stored(server, patch, before, &now).await {
+                Some(Stored::AsSent) => Application::Refused(StepRefusal::Changed { by, changes }),
+                Some(Stored::AsFound) if is_own_write(patch, before, &now) => Application::Applied(now.object),
+                _ => Application::Unknown(error),
+            }
         }
         Reread::AnotherChange { by, changes, .. } => Application::Refused(StepRefusal::Changed { by, changes }),
         Reread::Nothing => Application::Refused(StepRefusal::NotApplied(error)),
     }
 }
 
-/// Returns whether a patch of the spec would be stored as it was sent, so that the only other change of the spec since it was planned is
-/// that of another client.
-async fn is_as_sent<S: Server>(server: &S, patch: &DaemonSetPatch, before: &DaemonSet, now: &DaemonSet) -> bool {
+/// How the server would store the spec of a patch.
+enum Stored {
+    /// As it was sent, so that the only other change of the spec since it was planned is that of another client.
+    AsSent,
+    /// As an object has it, so that admission has made that of the patch.
+    AsFound,
+}
+
+/// Tries out a patch of the spec on an object whose spec was written once since it was planned.
+async fn as_stored<S: Server>(
+    server: &S,
+    patch: &DaemonSetPatch,
+    before: &DaemonSet,
+    now: &DaemonSet,
+) -> Option<Stored> {
     if now.metadata.generation != before.metadata.generation + 1
         || !patch.paths().any(|path| path.starts_with("/spec/"))
     {
-        return false;
+        return None;
     }
     let again = patch.with_resource_version(&now.metadata.resource_version);
-    let Ok(planned) = again.applied_to(&now.object) else { return false };
-    let tried = server.try_out(&Step::PatchDaemonSet(again)).await;
-    tried.is_ok_and(|tried| {
-        tried["metadata"]["uid"] == before.metadata.uid.as_str() && has_spec_of(patch, &planned, &tried)
-    })
+    let planned = again.applied_to(&now.object).ok()?;
+    let tried = server.try_out(&Step::PatchDaemonSet(again)).await.ok()?;
+    let is_same = tried["metadata"]["uid"] == before.metadata.uid.as_str();
+    [(Stored::AsSent, &planned), (Stored::AsFound, &now.object)]
+        .into_iter()
+        .find_map(|(stored, spec)| (is_same && has_spec_of(patch, spec, &tried)).then_some(stored))
 }
 
 /// Returns whether a response is a later version of the DaemonSet than the one in the precondition of a patch.

@@ -325,8 +325,8 @@ pub(super) fn holder(daemon_set: &DaemonSet) -> Option<String> {
 }
 
 /// Warns about every manager that may restore the suspended strategy, or the partition of an Advanced DaemonSet, and about the
-/// consequences.
-pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>) -> Vec<Warning> {
+/// consequences. What a command suspends only until it ends, no manifest has to say.
+pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPercent>, ends: bool) -> Vec<Warning> {
     const TYPE: &[&str] = &["spec", "updateStrategy", "type"];
     const PAUSED: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "paused"];
     const PARTITION: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "partition"];
@@ -338,15 +338,21 @@ pub(super) fn who_puts_back(daemon_set: &DaemonSet, partition: Option<IntOrPerce
     let mut warnings = managers(daemon_set, Written::Fields(&[written.0]));
     warnings.extend(last_applied_fields(daemon_set, std::slice::from_ref(&written)));
     let Some(first) = warnings.first().map(|warning| warning.code) else { return warnings };
-    let mut message = format!(
-        "if the update strategy is put back, the controller updates all nodes at its own pace; while it is suspended, set \
-         {} to {} in the manifest (to leave it out would restore the default)",
-        written.0.join("."),
-        written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned)
-    );
+    let (when, instead, or) = match ends {
+        true => (" before this command ends", String::new(), "; let"),
+        false => {
+            let value = written.1.as_str().map_or_else(|| written.1.to_string(), str::to_owned);
+            let field = written.0.join(".");
+            let left_out = "to leave it out would restore the default";
+            ("", format!("; while it is suspended, set {field} to {value} in the manifest ({left_out})"), ", or let")
+        }
+    };
+    let mut message =
+        format!("if the update strategy is put back{when}, the controller updates all nodes at its own pace{instead}");
     if first == WarningCode::ArgoCd {
+        message.push_str(or);
         message.push_str(
-            ", or let Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \
+            " Argo CD ignore it: ignoreDifferences with managedFieldsManagers: [kubectl-ds], and the sync option \
              RespectIgnoreDifferences=true",
         );
     }

@@ -1,5 +1,7 @@
 //! Pausing a rollout and resuming it.
 
+use serde_json::Value;
+
 use super::change_warnings::{self, holder, lost_original, who_puts_back};
 use super::effect::SurgePods;
 use super::partition::is_skipped;
@@ -11,10 +13,11 @@ use super::replacement_warnings::unless_harmful;
 use super::rollback::{rollback, spreads_failure};
 use super::situation::{RolloutNode, Situation};
 use crate::facts::revisions::name_of;
-use crate::model::daemon_set::{Flavor, UpdateStrategy};
+use crate::model::daemon_set::{DaemonSet, Flavor, UpdateStrategy};
 use crate::model::hold::Hold;
 use crate::model::int_or_percent::IntOrPercent;
-use crate::plan::Plan;
+use crate::model::server_side_apply::managed_fields;
+use crate::plan::{FIELD_MANAGER, Plan};
 use crate::report::fix::Fix;
 use crate::report::partition::SKIP_LABEL;
 use crate::report::plan::{PlanKind, Warning, WarningCode};
@@ -45,7 +48,7 @@ pub(crate) fn pause(before: &Situation<'_>, delete_surge_pods: bool) -> Result<P
     let report = &mut planned.report;
     let is_on_delete = daemon_set.spec.update_strategy == UpdateStrategy::OnDelete;
     if report.needed && !is_on_delete {
-        report.warnings.extend(who_puts_back(daemon_set, None));
+        report.warnings.extend(who_puts_back(daemon_set, None, false));
         return Ok(planned);
     }
     let why = match Hold::of(daemon_set) {
@@ -84,6 +87,17 @@ pub(crate) fn resume(before: &Situation<'_>, force: bool) -> Result<Planned, Vec
         _ => None,
     };
     unless_harmful(planned, force)
+}
+
+/// Returns whether this program has set OnDelete, and the DaemonSet has no annotation of a hold: unless that was all that it did, something
+/// has removed them.
+pub(crate) fn may_have_lost_hold(daemon_set: &DaemonSet) -> bool {
+    const TYPE: &str = "/fieldsV1/f:spec/f:updateStrategy/f:type";
+    let has_set = |entry: &Value| entry["manager"] == FIELD_MANAGER && entry.pointer(TYPE).is_some();
+    daemon_set.flavor() == Flavor::Apps
+        && daemon_set.spec.update_strategy == UpdateStrategy::OnDelete
+        && Hold::of(daemon_set).is_none()
+        && managed_fields(&daemon_set.object).iter().any(has_set)
 }
 
 /// Warns that the controller replaces the pods of nodes that `partition` skips: it does not know their label.

@@ -17,7 +17,7 @@ use crate::facts::node_removal::CORDONED;
 use crate::facts::revisions::name_of;
 use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::{ABOUT_TO_BE_DELETED, REMOVAL_EVENTS};
+use crate::model::event::ABOUT_TO_BE_DELETED;
 use crate::model::hold::Hold;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{Node, NodeSpec, Taint};
@@ -404,9 +404,7 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
     let mut removed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for event in &index.snapshot.events {
         let name = event.involved_object.name.as_str();
-        let is_removal = event.involved_object.kind == "Node"
-            && REMOVAL_EVENTS.contains(&event.reason.as_str())
-            && (knows_nodes || event.reason != ABOUT_TO_BE_DELETED);
+        let is_removal = event.is_removal_of_node() && (knows_nodes || event.reason != ABOUT_TO_BE_DELETED);
         let Some(at) = event.last_seen().filter(|_| is_removal) else { continue };
         let existing = index.node(name).map(|node| node.metadata.creation_timestamp.get());
         if existing.is_none_or(|created| created.is_some_and(|created| created > at)) {

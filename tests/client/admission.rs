@@ -596,6 +596,29 @@ fn a_hold_without_any_annotation_is_left_by_what_is_stored() {
     }
 }
 
+/// The DaemonSet looks as if it had never been held.
+#[test]
+fn a_hold_that_has_lost_its_annotations_later_is_not_resumed() {
+    let set_type = json!({"f:spec": {"f:updateStrategy": {"f:type": {}}}});
+    for (manager, code) in [("kubectl-ds", 1), ("kubectl-edit", 0)] {
+        let cluster = held();
+        cluster.edit(|object| {
+            object["metadata"]["annotations"] = json!({});
+            object["metadata"]["managedFields"] =
+                json!([{"manager": manager, "operation": "Update", "fieldsV1": set_type}]);
+        });
+        let server = Server::start({
+            let cluster = cluster.clone();
+            move |asked| cluster.answer(asked)
+        });
+        let ended = run(&server, &["resume", "agent"]);
+        assert_eq!((ended.code, sent(&server)), (Some(code), 0), "{} {}", ended.out, ended.err);
+        let restore = "with the stored maxUnavailable of 1 and maxSurge of 0: kubectl ds set --type RollingUpdate";
+        assert_eq!(ended.err.contains(restore), code == 1, "{}", ended.err);
+        assert!(cluster.is_suspended());
+    }
+}
+
 /// Nobody can review what is not shown.
 #[test]
 fn what_somebody_changes_before_a_stage_is_tried_out_is_shown() {

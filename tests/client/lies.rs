@@ -142,6 +142,7 @@ fn a_stage_does_not_end_for_lists_that_lack_what_the_status_counts() {
                     let items = list["items"].as_array_mut().unwrap();
                     match lacking {
                         ["/controllerrevisions"] => drop(items.pop()),
+                        ["/daemonsets"] => items.clear(),
                         _ => items.retain(|item| !item.to_string().contains("\"n2\"")),
                     }
                     reply.body = list.to_string().into_bytes();
@@ -153,13 +154,16 @@ fn a_stage_does_not_end_for_lists_that_lack_what_the_status_counts() {
         assert_eq!(ended.code, Some(6), "{lacking:?} {} {}", ended.out, ended.err);
         let said = match lacking {
             ["/controllerrevisions"] => "fewer objects were listed than the status counts",
+            ["/daemonsets"] => {
+                "the DaemonSet can be read by its name, but is not in the lists of the API server any more"
+            }
             _ => "updatedNumberScheduled is 2, but the list of pods has 1 updated pods: the list is out of date",
         };
         assert!(ended.err.contains(said), "{lacking:?} {}", ended.err);
         assert!(ended.err.contains("to continue: kubectl ds partition") && cluster.is_suspended(), "{}", ended.err);
     };
     thread::scope(|scope| {
-        for lacking in [&["/nodes", "/pods"][..], &["/pods"], &["/controllerrevisions"]] {
+        for lacking in [&["/nodes", "/pods"][..], &["/pods"], &["/controllerrevisions"], &["/daemonsets"]] {
             scope.spawn(move || check(lacking));
         }
     });

@@ -10,7 +10,7 @@ use crate::cluster::needs::{Cluster, Events, Needs};
 use crate::cluster::projection::{SharedParts, drop_unfiltered_volumes, foreign_pod, own_pod, takes_room};
 use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::{Event, REMOVAL_EVENTS};
+use crate::model::event::Event;
 use crate::model::metadata::{ObjectMeta, generated_suffix};
 use crate::model::pod::Pod;
 use crate::model::selector::LabelSelector;
@@ -94,7 +94,7 @@ impl DaemonSetMatcher {
     pub(super) fn keeps_event(&self, needs: &Needs, of: &Events, event: &Event) -> bool {
         match of.about {
             "" => true,
-            "Node" => needs.cluster != Cluster::Writes || REMOVAL_EVENTS.contains(&event.reason.as_str()),
+            "Node" => needs.cluster != Cluster::Writes || event.is_removal_of_node(),
             _ => self.concerns(event),
         }
     }

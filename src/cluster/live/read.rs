@@ -101,6 +101,8 @@ impl Reader<'_> {
             let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
             snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);
             snapshot.gaps.extend(self.take_gaps());
+            let removals = self.live.removals(&missing_nodes(&snapshot)).await;
+            add_missing(&mut snapshot.events, removals);
             snapshot.note_missing_nodes();
         }
         Ok(snapshot)
@@ -302,6 +304,19 @@ impl Live {
         };
         let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
         self.list_each(Kind::Nodes, field_selectors, keep).await
+    }
+
+    /// Returns the events that tell of the deletion of these nodes, as far as they can be read.
+    pub(super) async fn removals(&self, nodes: &BTreeSet<String>) -> Vec<Event> {
+        let of_nodes = "involvedObject.kind=Node".to_owned();
+        let field_selector = match nodes.first() {
+            None => return Vec::new(),
+            Some(node) if nodes.len() == 1 => format!("{of_nodes},involvedObject.name={node}"),
+            Some(_) => of_nodes,
+        };
+        let list = List { namespace: Some("default".to_owned()), field_selector, ..List::of(Kind::Events) };
+        let is_of_these = |event: &Event| event.is_removal_of_node() && nodes.contains(&event.involved_object.name);
+        self.list(list, |event| Some(event).filter(is_of_these)).await.unwrap_or_default()
     }
 }
 

@@ -441,6 +441,9 @@ impl<'a> Watch<'a> {
                     missing.remove(&node.metadata.name);
                     apply(ListChange::Applied(Box::new(node)), &mut self.snapshot.nodes, |_| true);
                 }
+                for removal in self.live.removals(&missing).await {
+                    apply(ListChange::Applied(Box::new(removal)), &mut self.snapshot.events, |_| true);
+                }
                 self.nodes.gone.extend(missing);
                 (self.nodes.are_due, self.nodes.failure) = (false, None);
             }

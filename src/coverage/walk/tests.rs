@@ -90,6 +90,18 @@ fn a_pod_whose_node_is_gone_is_a_group_but_no_counted_node() {
 }
 
 #[test]
+fn a_node_that_an_incomplete_list_lacks_is_not_gone() {
+    let mut snapshot =
+        world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({})).finish();
+    let cause = GapCause::LessThanStatus { of: "default/agent".to_owned(), status: 2 };
+    snapshot.gaps.push(Gap { kind: Kind::Nodes, namespace: None, cause });
+    let report = &coverage(&snapshot, &Options { detail: Detail::Nodes, ..Options::default() }).daemon_sets[0];
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let of_node = report.nodes.iter().find(|row| row.name == "z").unwrap();
+    assert_eq!((of_node.state, of_node.eligibility_unknown), (NodeState::Available, true));
+}
+
+#[test]
 fn pods_on_nodes_that_were_not_asked_about_are_not_taken_for_orphans() {
     let snapshot = world().node("a", json!({})).pod("agent-a", "a", json!({})).pod("agent-z", "z", json!({})).finish();
     let options = Options { node: Some("a".to_owned()), ..Options::default() };

@@ -303,6 +303,8 @@ fn what_became_of_a_patch_is_told_from_the_object() {
             };
             let (application, sent) = apply_to(&script, false);
             assert_eq!((is_changed_by(&application, "kubectl-ds"), sent), (is_known, 1), "{application:?}");
+            // If it makes of the patch what is stored, the patch was applied.
+            assert_eq!(matches!(application, Application::Applied(_)), tried == "agent:3", "{application:?}");
         }
     }
     // The server may still apply it, as long as nothing has been written since.
@@ -614,6 +616,38 @@ fn what_was_removed_meanwhile_is_removed_by_nobody_else() {
     assert_eq!((application, sent), (Application::Refused(changed), 1));
 }
 
+/// A proxy has sent the patch twice, and a webhook has changed more, or dropped the annotations.
+#[test]
+fn a_conflict_with_the_write_of_the_same_patch_is_told_from_one_with_another_client() {
+    let rolling = |object: &mut Value| object["spec"]["updateStrategy"] = json!({"type": "RollingUpdate"});
+    let before = DaemonSet::from_object(object("agent:2", rolling)).unwrap();
+    let pause = Plan::pause(&before, "2026-11-21T06:00:00Z".parse().unwrap());
+    let set = Plan::set(&before, SpecFields { min_ready_seconds: Some(30), ..SpecFields::default() }, false);
+    let mirror =
+        |now: &mut Value| now["spec"]["template"] = object("mirror/agent:2", |_| {})["spec"]["template"].clone();
+    let drop_all = |now: &mut Value| drop(now["metadata"].as_object_mut().unwrap().remove("annotations"));
+    let other =
+        |now: &mut Value| now["metadata"]["annotations"]["kubectl-ds/held-since"] = "2026-11-21T06:00:01Z".into();
+    let none = |_: &mut Value| {};
+    for (plan, change, manager, generation, is_own) in [
+        (&set, &mirror as &dyn Fn(&mut Value), "kubectl-ds", 1, true),
+        (&set, &mirror, "kubectl-edit", 1, false),
+        (&set, &mirror, "kubectl-ds", 2, false),
+        (&pause, &none, "kubectl-ds", 1, true),
+        (&pause, &drop_all, "kubectl-ds", 1, true),
+        (&pause, &other, "kubectl-ds", 1, false),
+    ] {
+        let mut now = plan.applied_to(&before.object).unwrap();
+        let fields = json!([{"manager": manager, "operation": "Update"}]);
+        merge(&mut now["metadata"], json!({"resourceVersion": "8", "generation": generation, "managedFields": fields}));
+        change(&mut now);
+        let script = Script::new(Err(Failed::Conflict("conflict")), vec![Ok(Some(now))]);
+        let (application, _) = carried_out(&script, plan, &before, false);
+        let is_changed = matches!(application, Application::Refused(StepRefusal::Changed { .. }));
+        assert_eq!(is_changed, !is_own, "{manager} {generation}: {application:?}");
+    }
+}
+
 /// Its own annotation, which does not exist yet, is not that of another client.
 #[test]
 fn a_client_that_begins_to_replace_pods_retries_if_only_the_status_has_changed() {
@@ -677,10 +711,11 @@ fn a_hold_whose_answer_was_lost_is_found_without_its_template_or_with_another_on
             |failed| carried_out(&Script::new(Err(failed), vec![Ok(Some(found.clone()))]), &plan, &before, false).0;
         (of(Failed::OutcomeUnknown("lost")), of(Failed::Conflict("conflict")), found)
     };
-    let (application, _, object) = found("agent:2", "run 1", 1);
-    assert_eq!(application, Application::Kept(Kept::Template, object));
-    let (application, _, object) = found("mirror/agent:3", "run 1", 1);
-    assert_eq!(application, Application::Applied(object));
+    let (lost, conflict, object) = found("agent:2", "run 1", 1);
+    assert_eq!([lost, conflict], [(); 2].map(|()| Application::Kept(Kept::Template, object.clone())));
+    // A conflict may be the answer to a second request of a proxy.
+    let (lost, conflict, object) = found("mirror/agent:3", "run 1", 1);
+    assert_eq!([lost, conflict], [(); 2].map(|()| Application::Applied(object.clone())));
     // Another client has done the same, or something else.
     for image in ["agent:2", "agent:3"] {
         let (lost, conflict, _) = found(image, "run 2", 1);

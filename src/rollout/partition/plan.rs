@@ -407,7 +407,9 @@ pub(crate) fn plan(
             return Err(StageRefusal::NoBudget { unavailable, allowed: allowed_now, enough });
         }
     }
-    let mut warnings = warnings(&proposal, request, keep, template.as_ref())?;
+    // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
+    let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
+    let mut warnings = warnings(&proposal, request, (keep, restores_strategy), template.as_ref())?;
     warnings.extend(other_run(before, request));
     let names_none = request.template == NewTemplate::Live;
     warnings.extend(change_warnings::another_template(before).filter(|_| names_none));
@@ -480,8 +482,6 @@ pub(crate) fn plan(
         ..Stage::new(situation, keep, max_unavailable, gates.clone())
     };
     stage.spared.extend(present);
-    // That of an Advanced DaemonSet is never suspended; pods that are skipped keep it suspended.
-    let restores_strategy = !is_advanced && kept(keep, desired) == 0 && skipped.is_empty();
     let (nodes_gained, nodes_lost) = nodes_gained_and_lost(before, situation);
     let begins_all = nodes.len() >= desired || staging.is_some_and(|staging| staging.passed == 0);
     if begins_all && !is_advanced {
@@ -642,12 +642,15 @@ fn may_stop(before: &Situation<'_>, nodes: &[String]) -> Option<Warning> {
 fn warnings(
     proposal: &Proposal<'_, '_>,
     request: &StageRequest,
-    keep: IntOrPercent,
+    (keep, ends): (IntOrPercent, bool),
     template: Option<&Template>,
 ) -> Result<Vec<Warning>, StageRefusal> {
     let daemon_set = proposal.before.daemon_set;
     let mut warnings: Vec<Warning> = change_warnings::down_warnings(proposal.before);
-    warnings.extend(who_puts_back(daemon_set, Some(keep)));
+    // Each stage of one run would tell it again.
+    if request.staging.as_ref().is_none_or(|staging| staging.passed == 0) {
+        warnings.extend(who_puts_back(daemon_set, Some(keep), ends));
+    }
     warnings.extend(lost_original(daemon_set));
     if let Some(template) = template {
         let managers = change_warnings::managers(daemon_set, Written::Template(template));

@@ -362,7 +362,9 @@ pub(in crate::rollout) fn continuation(
         // Only if the stage's template was there before somebody put the old one back.
         let returned = unfinished_rollback(situation).filter(|_| is_return(situation));
         return match (flags.is_undo, returned) {
-            (true, _) if is_back => vec![Fix::new("the template is not rolled back; to roll back", undo())],
+            (true, _) if is_back => {
+                vec![Fix::new("the template is still the one to roll back, or is it again; to roll back", undo())]
+            }
             (true, _) => {
                 let advice = "the template was changed after the rollback began; to roll out the present one";
                 vec![Fix::new(advice, name.command("partition").name("0"))]

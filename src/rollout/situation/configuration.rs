@@ -57,11 +57,10 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
             && working.iter().all(|pod| is_older(pod, used, *at))
     })?;
     let kind = used.kind.api_names().1;
-    // The data of a Secret is nothing to print.
-    let show: &[&str] = if used.kind == Kind::Secrets { &["describe", "secret"] } else { &["get", "configmap"] };
-    let command = Command::kubectl(show).namespace(&situation.daemon_set.metadata.namespace).name(&used.name);
-    let command = if used.kind == Kind::Secrets { command } else { command.flag("-o", "yaml") };
-    let advice = format!("if the change is the cause, correct the {kind}: containers read it when they restart");
+    let resource = if used.kind == Kind::Secrets { "secret" } else { "configmap" };
+    let command = Command::kubectl(&["edit", resource]).namespace(&situation.daemon_set.metadata.namespace);
+    let command = command.name(&used.name);
+    let advice = format!("if the change is the cause, correct the {kind}, which containers read when they restart");
     let object = ConfigName { kind, name: used.name };
     Some((SuspectConfiguration { object, changed_at, fix: Fix::new(advice, command) }, failing.len()))
 }

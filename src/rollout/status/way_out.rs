@@ -249,13 +249,14 @@ fn leave(situation: &Situation<'_>, hold: &Hold, revision_fails: bool) -> Vec<Fi
                 true => continuation(&name, hold, updates, back_to, situation),
                 false => Vec::new(),
             };
-            fixes.extend(skipped.first().map(|first| {
-                let (is, its) = if skipped.len() == 1 { ("is", "its") } else { ("are", "their") };
+            fixes.extend((!skipped.is_empty()).then(|| {
+                let (is, its, it) = if skipped.len() == 1 { ("is", "its", "it") } else { ("are", "their", "them") };
                 let advice = format!(
-                    "{} {is} skipped because of {its} label {SKIP_LABEL}; to have {first} updated by `partition`, remove it",
+                    "{} {is} skipped because of {its} label {SKIP_LABEL}; to have {it} updated by `partition`, remove it",
                     skipped.join(", ")
                 );
-                Fix::new(advice, Command::kubectl(&["label", "node"]).name(*first).name(format!("{SKIP_LABEL}-")))
+                let nodes = skipped.iter().fold(Command::kubectl(&["label", "node"]), |label, node| label.name(*node));
+                Fix::new(advice, nodes.name(format!("{SKIP_LABEL}-")))
             }));
             // Under OnDelete, the controller would replace no pod.
             let original = hold.original_strategy();

@@ -328,7 +328,8 @@ mod tests {
         let patch =
             json!({"status": {"containerStatuses": [waits], "conditions": [{"type": "Ready", "status": "False"}]}});
         let world = using().node("b", json!({})).pod("agent-b", "b", patch);
-        let fix = told(with(world, Kind::Secrets, "level", Some("11:40:00"))).fix.unwrap();
+        let world = with(with(world, Kind::ConfigMaps, "files", None), Kind::Secrets, "level", Some("11:40:00"));
+        let fix = told(world).fix.unwrap();
         assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry -n default agent", "{}", fix.advice);
     }
 
@@ -475,7 +476,7 @@ mod tests {
             (files(on_delete()), "replaces no pods"),
             (files(on_delete().daemon_set(hold)), "held back"),
             (
-                files(using().revision_of_image("old", 1, "agent:1").pod("agent-b", "b", old())),
+                files(using().revision_of_image("old", 1, "agent:1").node("b", json!({})).pod("agent-b", "b", old())),
                 "1 pod of older revisions",
             ),
             (without_revisions, "is not known"),

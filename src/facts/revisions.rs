@@ -618,6 +618,7 @@ mod tests {
             snapshot.controller_revisions.extend(revisions.iter().map(|(number, created)| {
                 let mut revision = one.clone();
                 revision.revision = *number;
+                revision.metadata.name = format!("agent-{number}");
                 revision.metadata.creation_timestamp = serde_json::from_value(json!(at(created))).unwrap();
                 revision
             }));

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_selector_is_written_as_it_is_read() {
-        let text = "a in (b),c notin (d,e),!f,g";
+        let text = "a=b,c!=d,e in (f,g),h notin (i,j),!k,l";
         assert_eq!(text.parse::<LabelSelector>().unwrap().to_string(), text);
     }
 }

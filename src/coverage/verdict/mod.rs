@@ -391,7 +391,7 @@ fn beside_an_available_pod(subject: &Subject, node: &Node, first: &Pod, pods: &[
             let is_late = age.is_some_and(|age| age > PROGRESS_DEADLINE);
             findings.retain(|finding| match finding.passing {
                 Passing::Never | Passing::AtStart => true,
-                Passing::InTime => false,
+                Passing::InTime => is_late,
                 // What the scheduler has yet to notice may be something else.
                 Passing::Always => is_late && finding.origin != Origin::Time,
             });

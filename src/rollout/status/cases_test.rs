@@ -123,6 +123,20 @@ fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
     assert_eq!((stuck.verdict, stuck.problems[0].passing), (Verdict::Blocked, false));
 }
 
+#[test]
+fn why_the_next_stage_would_get_no_pods_is_told() {
+    let quota = "pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3";
+    let advice = |refusal: Option<&str>| {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"});
+        let held = on_delete(two_revisions()).daemon_set(json!({"metadata": {"annotations": annotations}}));
+        let status = status(with_states(tried(held, refusal, None), &["new", "old", "old"]));
+        status.way_out.into_iter().map(|fix| fix.advice).collect::<Vec<_>>()
+    };
+    let told = advice(Some(quota));
+    assert!(told[0].starts_with("a new pod would be refused (QuotaExceeded: exceeded quota q"), "{told:#?}");
+    assert!(!advice(None).iter().any(|advice| advice.contains("refused")));
+}
+
 /// Three nodes became available on the new revision, at intervals of a quarter of an hour; two may be unavailable.
 fn with_a_pace() -> World {
     let mut world = world().node("old", json!({})).pod("agent-old", "old", old()).daemon_set(json!({

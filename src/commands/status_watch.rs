@@ -233,7 +233,15 @@ pub(super) async fn run(
         // Stale data neither completes nor blocks a rollout. Failing watches do not make data stale that was just read.
         let is_current = is_fresh || watch.staleness().is_none();
         let snapshot = watch.last_snapshot();
-        check_identities(&mut identities, snapshot, &names, templates.as_ref())?;
+        if let Err(gone) = check_identities(&mut identities, snapshot, &names, templates.as_ref()) {
+            // A single event of a watch is no proof.
+            if !is_fresh && let Ok(read) = read_again(session, &query, deadline, io).await {
+                (watch, foreign_pods) = read;
+                (tried, is_fresh, unconfirmed) = (None, true, None);
+                continue;
+            }
+            return Err(gone.into());
+        }
         if let Some(number) = to_revision.filter(|_| is_current) {
             check_requested_revision(snapshot, number)?;
         }

@@ -16,7 +16,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
@@ -220,7 +220,9 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
             .into(),
         false => stuck.advice,
     };
-    Some(Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command))
+    let finding = Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(stuck.command);
+    // What holds up the victim holds up its place.
+    Some(if stuck.passing == Passing::Never { finding.with_passing(stuck.passing) } else { finding })
 }
 
 /// Returns what disrupts the pod, if a condition tells.

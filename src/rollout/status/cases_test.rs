@@ -137,6 +137,28 @@ fn why_the_next_stage_would_get_no_pods_is_told() {
     assert!(!advice(None).iter().any(|advice| advice.contains("refused")));
 }
 
+/// The victims of a preemption have their grace period, and nothing but their finalizers ends what comes after it.
+#[test]
+fn a_rollout_waits_for_a_preempted_pod_as_long_as_its_grace_period() {
+    let waiting = |deadline: &str| {
+        let victim = json!({"metadata": {"deletionTimestamp": at(deadline), "finalizers": ["example.com/hold"]}, "status": {
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}});
+        let nominated = json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "a"}});
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2}}))
+            .node("a", json!({}))
+            .pending_pod("agent-a", "a", "0/2 nodes are available: 1 Insufficient cpu.", nominated)
+            .other_pod("victim", "a", victim)
+            .node("b", json!({}))
+            .pod("agent-b", "b", old());
+        let status = status(world);
+        (status.verdict, status.problems[0].code, status.problems[0].passing)
+    };
+    let waits = ReasonCode::WaitingForPreemption;
+    assert_eq!(waiting("12:00:20"), (Verdict::Progressing, waits, true));
+    assert_eq!(waiting("11:58:50"), (Verdict::Blocked, waits, false));
+}
+
 /// Three nodes became available on the new revision, at intervals of a quarter of an hour; two may be unavailable.
 fn with_a_pace() -> World {
     let mut world = world().node("old", json!({})).pod("agent-old", "old", old()).daemon_set(json!({

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Failure;
+use super::api_server::REREAD;
 use super::partition_run::Run;
-use super::session::{Session, read_twice_if_short, read_what_it_needs, show_progress, warn};
+use super::session::{SECOND_LOOK, Session, read_twice_if_short, read_what_it_needs, show_progress, warn};
 use crate::cluster::error::ClusterError;
 use crate::cluster::live::Live;
 use crate::cluster::{CoverageScope, Flavors, Query, Wanted};
 use crate::error::CommandError;
+use crate::facts::short_lists::unlisted_controllers;
 use crate::io::Io;
-use crate::model::snapshot::{Kind, Snapshot};
+use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::partition::GateFailure;
 use crate::rollout::new_trouble::{NewTrouble, Trouble, new_trouble};
 
@@ -76,7 +78,33 @@ impl Patience {
     }
 }
 
+/// Reads all DaemonSets, and again if the list lacks one that exists; that it still does is a gap.
 async fn read(live: &Live) -> Result<Snapshot, ClusterError> {
+    let snapshot = read_once(live).await?;
+    if unlisted(live, &snapshot).await.is_none() {
+        return Ok(snapshot);
+    }
+    sleep(SECOND_LOOK).await;
+    let mut snapshot = read_once(live).await?;
+    if let Some(lacks) = unlisted(live, &snapshot).await {
+        snapshot.gaps.push(Gap { kind: Kind::DaemonSets, namespace: None, cause: GapCause::Failed(lacks) });
+    }
+    Ok(snapshot)
+}
+
+/// Returns a DaemonSet that the list lacks although pods tell of it, unless it is gone by its name, too.
+async fn unlisted(live: &Live, snapshot: &Snapshot) -> Option<String> {
+    for (namespace, owner) in unlisted_controllers(snapshot) {
+        match timeout(REREAD, live.read_controller(namespace, owner)).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(found))) if found.metadata.uid != owner.uid || found.metadata.is_terminating() => {}
+            _ => return Some(format!("the list lacks {namespace}/{}", owner.name)),
+        }
+    }
+    None
+}
+
+async fn read_once(live: &Live) -> Result<Snapshot, ClusterError> {
     let scope = CoverageScope { without_held_pods: true, without_blame: true, ..CoverageScope::default() };
     let query = Query { flavors: Flavors::Apps, wanted: Wanted::Coverage(scope), ..Query::default() };
     let mut snapshot = read_twice_if_short(live, &query).await?;

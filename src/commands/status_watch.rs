@@ -233,7 +233,15 @@ pub(super) async fn run(
         // Stale data neither completes nor blocks a rollout. Failing watches do not make data stale that was just read.
         let is_current = is_fresh || watch.staleness().is_none();
         let snapshot = watch.last_snapshot();
-        check_identities(&mut identities, snapshot, &names, templates.as_ref())?;
+        if let Err(gone) = check_identities(&mut identities, snapshot, &names, templates.as_ref()) {
+            // A single event of a watch is no proof.
+            if !is_fresh && let Ok(read) = read_again(session, &query, deadline, io).await {
+                (watch, foreign_pods) = read;
+                (tried, is_fresh, unconfirmed) = (None, true, None);
+                continue;
+            }
+            return Err(gone.into());
+        }
         if let Some(number) = to_revision.filter(|_| is_current) {
             check_requested_revision(snapshot, number)?;
         }
@@ -244,12 +252,18 @@ pub(super) async fn run(
         let has_map = map.is_shown || snapshot.daemon_sets_of_any_flavor().count() == 1;
         let map_label = has_map.then_some(map.label.as_str());
         let question = Question { requested: to_revision, map_label, accept: &accept, templates: templates.as_ref() };
-        if foreign_pods.read_at.is_some_and(|read_at| looked.duration_since(read_at) >= TRY_AGAIN) {
+        let is_due = match foreign_pods.read_at {
+            Some(read_at) => looked.duration_since(read_at) >= TRY_AGAIN,
+            // What a preempted pod waits for decides whether that passes.
+            None => snapshot.pods.iter().any(|pod| !pod.status.nominated_node_name.is_empty() && pod.waits_for_node()),
+        };
+        if is_due {
             let limit = deadline.map_or(looked + TRIAL, |deadline| deadline.min(looked + TRIAL));
             let nodes = nodes_needing_all_pods(snapshot);
             let read = timeout_at(limit, ForeignPods::read(snapshot, &nodes, session)).await;
             // Unknown pods are no excuse.
-            foreign_pods = read.ok().and_then(Result::ok).unwrap_or_default();
+            let unknown = ForeignPods { read_at: Some(looked), ..ForeignPods::default() };
+            foreign_pods = read.ok().and_then(Result::ok).unwrap_or(unknown);
         }
         let with_foreign_pods = foreign_pods.add_to(snapshot);
         let mut report = rollout_status::answer(with_foreign_pods.as_ref().unwrap_or(snapshot), &question);

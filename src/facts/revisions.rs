@@ -144,8 +144,8 @@ impl<'a> Revisions<'a> {
 
     /// Finds the revisions of a DaemonSet among objects that may belong to others.
     ///
-    /// Like `controlledHistories` in pkg/controller/daemon/update.go, release 1.37.2, it returns those that the
-    /// DaemonSet controls, and those without a controller that it is about to adopt.
+    /// Like `controlledHistory` in k8s.io/kubectl/pkg/polymorphichelpers/history.go, release 0.37.2, it returns those that the
+    /// DaemonSet controls: the controller has not yet adopted one without an owner.
     pub(super) fn among<'p>(
         daemon_set: &'a DaemonSet,
         objects: impl IntoIterator<Item = &'a ControllerRevision>,
@@ -158,10 +158,8 @@ impl<'a> Revisions<'a> {
             |revision: &&ControllerRevision| revision.metadata.namespace == daemon_set.metadata.namespace;
         for object in objects.into_iter().filter(in_namespace) {
             let matches = daemon_set.spec.selector.matches(&object.metadata.labels);
-            let is_adopted = matches && !daemon_set.metadata.is_terminating() && !object.metadata.is_terminating();
             match object.metadata.controller() {
                 Some(owner) if owner.uid == daemon_set.metadata.uid => all.push(object),
-                None if is_adopted => all.push(object),
                 owner if matches => {
                     let reason =
                         owner.map_or_else(|| "it has no owner".to_owned(), |owner| belongs_to(owner, daemon_set));
@@ -688,15 +686,9 @@ mod tests {
         let matching = || json!({"labels": {"app": "agent"}});
         for (mut metadata, owners, taken, skipped) in [
             (matching(), owner("DaemonSet", "apps/v1", "agent", "agent-uid"), 1, None),
-            // The controller adopts a revision without an owner, unless it is being deleted.
-            (matching(), json!([]), 1, None),
+            // The controller adopts a revision without an owner: before, it is not the DaemonSet's.
+            (matching(), json!([]), 0, Some("it has no owner")),
             (json!({}), json!([]), 0, None),
-            (
-                json!({"labels": {"app": "agent"}, "deletionTimestamp": at("11:59:00")}),
-                json!([]),
-                0,
-                Some("it has no owner"),
-            ),
             (
                 matching(),
                 owner("DaemonSet", "apps/v1", "agent", "former"),

@@ -1,12 +1,13 @@
 //! Lists that lack objects although the API server, or a dump, does not say so: the status of a DaemonSet counts more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::Index;
 use super::{Facts, GIVEN_UP, NodePods};
 use crate::model::daemon_set::DaemonSet;
 use crate::model::event::Event;
 use crate::model::int_or_percent::int;
+use crate::model::metadata::OwnerReference;
 use crate::model::pod::Pod;
 use crate::model::snapshot::{Gap, GapCause, Kind, Snapshot};
 use crate::report::age::seconds_between;
@@ -47,6 +48,18 @@ pub fn short_lists(snapshot: &Snapshot) -> Vec<Gap> {
         }
     }
     gaps
+}
+
+/// Returns the DaemonSets, with their namespaces, that control pods and that the list lacks. They were deleted a moment ago, or it is short.
+pub fn unlisted_controllers(snapshot: &Snapshot) -> Vec<(&str, &OwnerReference)> {
+    let listed: BTreeSet<&str> = snapshot.daemon_sets.iter().map(|it| it.metadata.uid.as_str()).collect();
+    let is_unlisted = |owner: &&OwnerReference| {
+        Kind::DaemonSets.is(&owner.api_version, &owner.kind) && !listed.contains(owner.uid.as_str())
+    };
+    let pods = snapshot.pods.iter().filter(|pod| !pod.metadata.is_terminating());
+    let owners =
+        pods.filter_map(|pod| Some((&*pod.metadata.namespace, pod.metadata.controller().filter(is_unlisted)?)));
+    owners.map(|one| (&*one.1.uid, one)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 /// Returns whether the status counts more nodes than have a pod: of most DaemonSets, nothing else needs to be derived.

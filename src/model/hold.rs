@@ -261,7 +261,8 @@ pub fn live_strategy(daemon_set: &DaemonSet) -> Value {
 
 /// Returns whether the API server accepts an update strategy.
 fn is_usable(value: &Value) -> bool {
-    let strategy = strategy(value).filter(|_| value.is_object());
+    // A hold writes the type. The API server would set one that is missing, so that what it restores is not what was sent.
+    let strategy = strategy(value).filter(|_| value["type"].as_str().is_some_and(|name| !name.is_empty()));
     strategy.is_some_and(|strategy| strategy.problems(Flavor::Apps).is_empty())
 }
 
@@ -374,8 +375,9 @@ mod tests {
             Hold::of(&DaemonSet::from_object(object).unwrap()).unwrap().original
         };
         let live = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}});
-        for broken in ["", "{", "null", "[]", "3", r#"{"type": "Recreate"}"#, r#"{"rollingUpdate": {"maxSurge": "x"}}"#]
-        {
+        let maxes = [r#"{"rollingUpdate": {"maxSurge": "x"}}"#, r#"{"rollingUpdate": {"maxUnavailable": 2}}"#];
+        let types = ["{}", r#"{"type": ""}"#, r#"{"type": null}"#, r#"{"type": "Recreate"}"#];
+        for broken in ["", "{", "null", "[]", "3"].into_iter().chain(types).chain(maxes) {
             assert_eq!(original(broken), live, "{broken}");
         }
     }

@@ -1,5 +1,6 @@
 //! What has become worse for other DaemonSets on the nodes that a rollout has updated.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use jiff::Timestamp;
@@ -33,7 +34,8 @@ pub(crate) struct Trouble {
 
 /// Returns what is worse than before of all DaemonSets but one, on the nodes that it has updated. What was not read is no trouble, nor is
 /// a node that is not ready, which a gate of its own judges, nor a DaemonSet that somebody has created or rolled out meanwhile, nor on a
-/// node that has joined meanwhile what it had on others before.
+/// node that has joined meanwhile what it had on others before, nor a pod whose deletion began before, nor what the DaemonSet's own
+/// rollout may have broken that was going on before.
 ///
 /// If the rollout had begun before, what was broken already counts, too, unless it is known to be older than the rollout.
 pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetName, updated: &[String]) -> NewTrouble {
@@ -42,6 +44,8 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     let updated: BTreeSet<&str> = updated.iter().map(String::as_str).filter(|node| ready.contains(node)).collect();
     let compared = |before: &Snapshot| compare(before, after, &CompareOptions::default());
     let report = compared(before);
+    let all = LazyCell::new(|| compared(&Snapshot::empty(before.now)));
+    let (index_before, index) = (LazyCell::new(|| Index::new(before)), LazyCell::new(|| Index::new(after)));
     let others = report.daemon_sets.iter().filter(|one| {
         let is_other = (&one.namespace, &one.name) != (&own.namespace, &own.name);
         is_other && one.status_before.is_some() && one.template_changes.is_empty()
@@ -88,29 +92,57 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
         let had = broken.as_ref().map_or(0, |broken| with(broken, place, code).len());
         !existed.contains(place.2) && had > 0 && with(&report, place, code).iter().filter(joined).count() <= had
     };
-    add(&report, "it did not have before", &|place, code| !is_known(place, code));
+    // A revision that has been ready nowhere is no evidence against another DaemonSet, nor is one whose rollout was going on before, and
+    // that fails in the same way on a node that was not updated.
+    let is_of_own_rollout = |place: Place<'_>, code| {
+        let (now, was) = (pods_of(&index, place), pods_of(&index_before, place));
+        let failing = |node: &str| now.iter().filter(|(of, _)| *of == node).min_by_key(|(_, pod)| pod.is_ready());
+        let hash = |node: &str| Some(failing(node)?.1.revision_hash());
+        let Some(own) = hash(place.2) else { return false };
+        let has_worked = was.iter().chain(&now).any(|(_, pod)| pod.revision_hash() == own && pod.is_ready());
+        let was_going_on = || was.iter().any(|(_, pod)| pod.revision_hash() != own);
+        let is_same = |node: &String| !updated.contains(node.as_str()) && hash(node) == Some(own);
+        !has_worked || was_going_on() && with(&all, place, code).iter().any(is_same)
+    };
+    let deleted = LazyCell::new(|| deleted_by(&index, before.now));
+    add(&report, "it did not have before", &|place, code| {
+        !is_known(place, code) && !deleted.contains(&place) && !is_of_own_rollout(place, code)
+    });
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
-        let index = Index::new(after);
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
-        let all = compared(&Snapshot::empty(before.now));
+        let deleted = deleted_by(&index, began);
         add(&all, "may be newer than the rollout", &|(namespace, name, node), code| {
             !is_known((namespace, name, node), code)
                 && !older.contains(&(namespace, name, node))
+                && !deleted.contains(&(namespace, name, node))
                 && !unrelated.contains(&(namespace, name))
         });
     }
     trouble
 }
 
-/// Returns the namespaces and names of DaemonSets, with the nodes where a pod of theirs is ready, or has not been ready since before a
-/// time, as the API server has it.
+/// Returns the pods of a DaemonSet with their nodes.
+fn pods_of<'a>(index: &Index<'a>, (namespace, name, _): Place<'_>) -> Vec<(&'a str, &'a Pod)> {
+    index.snapshot.daemon_set(namespace, name).map(|it| index.pods_of(it).collect()).unwrap_or_default()
+}
+
+/// Returns where a pod is ready, or has not been ready since before a time, as the API server has it.
 fn ready_or_older<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<Place<'a>> {
-    let is_one = |pod: &Pod| {
+    places(index, |pod| {
         // It is written in whole seconds.
         let since = pod.unready_since().or_else(|| pod.metadata.creation_timestamp.get());
         pod.is_ready() || since.is_some_and(|since| since.as_second() < time.as_second())
-    };
+    })
+}
+
+/// Returns where the deletion of a pod began no later than in the second of a time.
+fn deleted_by<'a>(index: &Index<'a>, time: Timestamp) -> HashSet<Place<'a>> {
+    places(index, |pod| pod.metadata.deleted_at().is_some_and(|at| at.as_second() <= time.as_second()))
+}
+
+/// Returns the namespaces and names of DaemonSets, with the nodes where a pod of theirs is like this.
+fn places<'a>(index: &Index<'a>, is_one: impl Fn(&Pod) -> bool) -> HashSet<Place<'a>> {
     let on_nodes = |daemon_set: &'a DaemonSet| {
         let pods = index.pods_of(daemon_set).filter(|(_, pod)| is_one(pod));
         pods.map(|(node, _)| (&*daemon_set.metadata.namespace, &*daemon_set.metadata.name, node)).collect::<Vec<_>>()
@@ -140,7 +172,64 @@ mod tests {
     use super::{new_trouble, refused_before_or_changed_since};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
+    use crate::model::snapshot::Snapshot;
     use crate::report::history::DaemonSetName;
+
+    fn nodes_in_trouble(before: &Snapshot, after: &Snapshot, updated: &[&str]) -> Vec<String> {
+        let own = DaemonSetName { api_version: "apps/v1".into(), namespace: "default".into(), name: "own".into() };
+        let updated: Vec<String> = updated.iter().map(|node| (*node).to_owned()).collect();
+        new_trouble(before, after, &own, &updated).into_keys().map(|(_, node)| node).collect()
+    }
+
+    #[test]
+    fn a_pod_whose_deletion_began_before_is_no_trouble_of_a_rollout() {
+        let terminating = |deadline: &str, now: &str| {
+            let metadata =
+                json!({"deletionTimestamp": at(deadline), "deletionGracePeriodSeconds": 30, "finalizers": ["a/b"]});
+            let world = world().node("a", json!({})).pod("agent-a", "a", json!({ "metadata": metadata }));
+            Snapshot { now: at(now).parse().unwrap(), ..world.finish() }
+        };
+        let well = Snapshot {
+            now: at("11:50:00").parse().unwrap(),
+            ..world().node("a", json!({})).pod("agent-a", "a", json!({})).finish()
+        };
+        let before = terminating("11:50:20", "11:50:00");
+        assert_eq!(nodes_in_trouble(&before, &terminating("11:50:20", "11:55:00"), &["a"]), [""; 0]);
+        assert_eq!(nodes_in_trouble(&well, &terminating("11:51:20", "11:55:00"), &["a"]), ["a"]);
+    }
+
+    #[test]
+    fn what_the_rollout_of_another_daemon_set_breaks_is_no_trouble_of_this_one() {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        // By node: the revision of the pod, and whether it is ready.
+        let of = |pods: &[(&str, bool)]| {
+            let world = world().revision_of_image("hash2", 2, "agent:1");
+            let pods = pods.iter().enumerate();
+            pods.fold(world, |world, (number, (hash, is_ready))| {
+                let node = format!("n{number}");
+                let (world, name) = (world.node(&node, json!({})), format!("agent-{node}-{hash}"));
+                let labels = json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+                match is_ready {
+                    true => world.pod(&name, &node, labels),
+                    false => world.unready_pod(&name, &node, crashes.clone(), labels),
+                }
+            })
+            .finish()
+        };
+        let (old, new, bad) = (("hash1", true), ("hash2", true), ("hash2", false));
+        let trouble =
+            |before: &[(&str, bool)], after: &[(&str, bool)]| nodes_in_trouble(&of(before), &of(after), &["n0"]);
+        // It has not been ready anywhere.
+        assert_eq!(trouble(&[old, old, old], &[bad, old, old]), [""; 0]);
+        // It fails in the same way on a node that was not updated.
+        assert_eq!(trouble(&[new, old, old], &[bad, bad, old]), [""; 0]);
+        // It works elsewhere, also at the end of its rollout.
+        assert_eq!(trouble(&[new, old, old], &[bad, new, old]), ["n0"]);
+        assert_eq!(trouble(&[old, new, old], &[bad, new, new]), ["n0"]);
+        // It was not rolled out.
+        assert_eq!(trouble(&[new, new, new], &[bad, bad, new]), ["n0"]);
+        assert_eq!(trouble(&[new, new, new], &[bad, bad, bad]), ["n0"]);
+    }
 
     /// The nodes on which the other DaemonSet has new trouble, if so many others had it before that many more have joined.
     fn trouble(crashing: usize, joined: usize) -> usize {
@@ -158,9 +247,8 @@ mod tests {
         let before = of(&nodes).finish();
         nodes.extend((0..joined).map(|number| (format!("joined{number}"), true)));
         let after = of(&nodes).finish();
-        let updated: Vec<String> = nodes.iter().map(|(node, _)| node.clone()).collect();
-        let own = DaemonSetName { api_version: "apps/v1".into(), namespace: "default".into(), name: "own".into() };
-        new_trouble(&before, &after, &own, &updated).len()
+        let updated: Vec<&str> = nodes.iter().map(|(node, _)| &**node).collect();
+        nodes_in_trouble(&before, &after, &updated).len()
     }
 
     #[test]

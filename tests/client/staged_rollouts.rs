@@ -465,6 +465,30 @@ fn a_stage_without_its_nodes_says_so_and_how_to_begin_with_others() {
     });
 }
 
+/// Pods tell of a DaemonSet that a list lacks; whether it was deleted, only a request by its name does.
+#[test]
+fn a_daemon_set_that_only_the_list_lacks_is_still_a_gate() {
+    for (is_deleted, code, replaced) in [(false, 6, 1), (true, 0, 2)] {
+        let cluster = Cluster::new();
+        let has_begun = AtomicBool::new(false);
+        let cni = with_cni(cluster.clone(), "n1");
+        let server = Server::start(move |asked| {
+            let has_begun = has_begun.fetch_or(asked.method == "DELETE", Ordering::SeqCst);
+            match asked.path() {
+                "/apis/apps/v1/daemonsets" if has_begun => cluster.answer(asked),
+                path if path.ends_with("/daemonsets/cni") && is_deleted => absent(path),
+                path if path.ends_with("/daemonsets/cni") => {
+                    Reply::of(200, "application/json", daemon_set("cni").to_string())
+                }
+                _ => cni(asked),
+            }
+        });
+        let ended = end(rollout(&server, &["--image=agent=agent:2"]), None);
+        assert_eq!((ended.code, deletions(&server)), (Some(code), replaced), "{} {}", ended.out, ended.err);
+        assert_eq!(ended.err.contains("cannot read all daemonsets"), code == 6, "{}", ended.err);
+    }
+}
+
 /// What cannot be read is no gate, and that is said.
 #[test]
 fn a_user_who_may_not_read_other_daemon_sets_is_told() {

@@ -103,18 +103,19 @@ fn a_rollout_that_cannot_be_read_again_is_not_called_complete() {
     assert!(err.contains("warning: not confirmed to be done: ") && err.contains("could not be confirmed"), "{err}");
 }
 
-/// The events that were sent, by path: a list that is read after them has their objects.
-type Sent = Arc<Mutex<Vec<(String, Value)>>>;
+/// The events that were sent, by path: a list that is read after them has their objects, unless they were deleted.
+type Sent = Arc<Mutex<Vec<(String, Value, bool)>>>;
 
 /// Returns a list with the objects that were sent; `None` if none was.
 fn sent_list(sent: &Sent, asked: &Asked) -> Option<Reply> {
     let is_list = !["watch=true", "limit=1"].iter().any(|other| asked.target.contains(other));
-    let mut items: Vec<Value> = Vec::new();
-    for (_, object) in sent.lock().unwrap().iter().filter(|(path, _)| is_list && path == asked.path()) {
+    let (mut items, mut is_sent): (Vec<Value>, bool) = (Vec::new(), false);
+    for (_, object, is_deleted) in sent.lock().unwrap().iter().filter(|(path, ..)| is_list && path == asked.path()) {
         items.retain(|item| item["metadata"]["name"] != object["metadata"]["name"]);
-        items.push(object.clone());
+        items.extend((!is_deleted).then(|| object.clone()));
+        is_sent = true;
     }
-    (!items.is_empty()).then(|| {
+    is_sent.then(|| {
         let mut list: Value = serde_json::from_slice(&json_list(asked.path(), &items).body).unwrap();
         list["metadata"]["resourceVersion"] = json!("1000");
         Reply::of(200, JSON, list.to_string())
@@ -189,9 +190,7 @@ impl Following {
 
     pub(crate) fn send(&self, path: &str, type_: &str, object: &Value) {
         self.watches.wait_for(path);
-        if type_ != "DELETED" {
-            self.sent.lock().unwrap().push((path.to_owned(), object.clone()));
-        }
+        self.sent.lock().unwrap().push((path.to_owned(), object.clone(), type_ == "DELETED"));
         self.watches.send(path, type_, object);
     }
 }
@@ -372,6 +371,21 @@ fn a_daemon_set_that_is_deleted_ends_the_watch() {
     following.send(DAEMON_SETS, "DELETED", &deleted);
     let (code, _, err) = running.end();
     assert_eq!((code, err.as_str()), (Some(1), "error: DaemonSet team/agent was deleted while it was watched\n"));
+}
+
+/// A proxy may send an event about another object of that name, or an old one again.
+#[test]
+fn a_daemon_set_that_can_still_be_read_was_not_deleted() {
+    let following = Following::new();
+    let mut running = following.start(&[]);
+    running.read_line();
+    let mut deleted = daemon_set("agent");
+    deleted["metadata"]["resourceVersion"] = json!("50");
+    following.watches.wait_for(DAEMON_SETS);
+    following.watches.send(DAEMON_SETS, "DELETED", &deleted);
+    following.send(PODS, "MODIFIED", &ready_pod());
+    let (code, lines, err) = running.end();
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{lines:#?}");
 }
 
 #[cfg(unix)]

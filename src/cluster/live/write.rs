@@ -11,6 +11,7 @@ use crate::cluster::error::ClusterError;
 use crate::cluster::object::{JSON, Object};
 use crate::connection::error::ConnectionError;
 use crate::model::daemon_set::{DaemonSet, Flavor};
+use crate::model::metadata::OwnerReference;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Kind;
 use crate::plan::{FIELD_MANAGER, PodRef, Step};
@@ -51,6 +52,15 @@ impl Live {
             Flavor::Advanced => Kind::AdvancedDaemonSets,
         };
         self.read_again(kind, before.api_version(), &before.metadata.namespace, &before.metadata.name).await
+    }
+
+    /// Reads the DaemonSet that controls an object of a namespace; `None` if it does not exist.
+    pub(crate) async fn read_controller(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+    ) -> Result<Option<DaemonSet>, ClusterError> {
+        self.read_again(Kind::DaemonSets, &owner.api_version, namespace, &owner.name).await
     }
 
     async fn read_again<T: Object>(

@@ -16,7 +16,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::fix::{Command, Fix};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::preemption::{is_terminating_by_preemption, priority};
 
 /// How many seconds past its grace period a pod is not stuck yet: the kubelet needs a moment.
@@ -215,16 +215,18 @@ pub fn stuck_victim(subject: &Subject, node: &Node, victim: &Pod) -> Option<Find
                 || is_named_plugin(subject.index, subject.daemon_set, &event.message))
     };
     let waits_for_own_network = events.into_iter().any(is_of_own_network);
-    let finding = |advice| Finding::new(ReasonCode::WaitingForPreemption, message, advice);
-    Some(match waits_for_own_network {
-        true => finding(
+    let (advice, command) = match waits_for_own_network {
+        true => (
             "force-delete that pod if its containers have ended: its network can only be removed with the plugin that this DaemonSet \
              installs, which waits for its place"
                 .into(),
-        )
-        .with_command(describe_pod(victim)),
-        false => finding(stuck.advice).with_command(stuck.command),
-    })
+            Some(describe_pod(victim)),
+        ),
+        false => (stuck.advice, stuck.command),
+    };
+    let finding = Finding::new(ReasonCode::WaitingForPreemption, message, advice).with_command(command);
+    // What holds up the victim holds up its place.
+    Some(if stuck.passing == Passing::Never { finding.with_passing(stuck.passing) } else { finding })
 }
 
 /// Returns what disrupts the pod, if a condition tells.

@@ -123,6 +123,42 @@ fn a_rollout_waits_for_pods_that_are_a_little_past_their_grace_period() {
     assert_eq!((stuck.verdict, stuck.problems[0].passing), (Verdict::Blocked, false));
 }
 
+#[test]
+fn why_the_next_stage_would_get_no_pods_is_told() {
+    let quota = "pods \"agent-x\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3";
+    let advice = |refusal: Option<&str>| {
+        let annotations = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}"});
+        let held = on_delete(two_revisions()).daemon_set(json!({"metadata": {"annotations": annotations}}));
+        let status = status(with_states(tried(held, refusal, None), &["new", "old", "old"]));
+        status.way_out.into_iter().map(|fix| fix.advice).collect::<Vec<_>>()
+    };
+    let told = advice(Some(quota));
+    assert!(told[0].starts_with("a new pod would be refused (QuotaExceeded: exceeded quota q"), "{told:#?}");
+    assert!(!advice(None).iter().any(|advice| advice.contains("refused")));
+}
+
+/// The victims of a preemption have their grace period, and nothing but their finalizers ends what comes after it.
+#[test]
+fn a_rollout_waits_for_a_preempted_pod_as_long_as_its_grace_period() {
+    let waiting = |deadline: &str| {
+        let victim = json!({"metadata": {"deletionTimestamp": at(deadline), "finalizers": ["example.com/hold"]}, "status": {
+            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}});
+        let nominated = json!({"spec": {"priority": 100}, "status": {"nominatedNodeName": "a"}});
+        let world = world()
+            .daemon_set(json!({"status": {"observedGeneration": 2}}))
+            .node("a", json!({}))
+            .pending_pod("agent-a", "a", "0/2 nodes are available: 1 Insufficient cpu.", nominated)
+            .other_pod("victim", "a", victim)
+            .node("b", json!({}))
+            .pod("agent-b", "b", old());
+        let status = status(world);
+        (status.verdict, status.problems[0].code, status.problems[0].passing)
+    };
+    let waits = ReasonCode::WaitingForPreemption;
+    assert_eq!(waiting("12:00:20"), (Verdict::Progressing, waits, true));
+    assert_eq!(waiting("11:58:50"), (Verdict::Blocked, waits, false));
+}
+
 /// Three nodes became available on the new revision, at intervals of a quarter of an hour; two may be unavailable.
 fn with_a_pace() -> World {
     let mut world = world().node("old", json!({})).pod("agent-old", "old", old()).daemon_set(json!({

@@ -78,7 +78,16 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let is_paused = hold.as_ref().is_some_and(|hold| hold.partition.is_none());
             let undo = (revision_fails || is_paused && spreads_failure(situation)).then(undo).flatten();
             let leave = hold.iter().flat_map(|hold| leave(situation, hold, revision_fails));
-            down.into_iter().chain(retry).chain(undo.into_iter().chain(leave).map(afterwards)).map(Some).collect()
+            // Where pods are refused already, that is a problem of their nodes.
+            let is_refused = || !situation.creation_is_refused() && may_not_exist(situation);
+            let has_old = situation.eligible().any(|node| node.old.is_some());
+            let refused = (has_old && is_refused()).then(|| refused_now(situation)).flatten();
+            down.into_iter()
+                .chain(retry)
+                .chain(refused)
+                .chain(undo.into_iter().chain(leave).map(afterwards))
+                .map(Some)
+                .collect()
         }
         Verdict::Blocked if down.is_some() => vec![down, revision_fails.then(undo).flatten().map(afterwards)],
         // What it replaces meanwhile fails as well.

@@ -42,9 +42,9 @@ pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart, delete_
 pub(crate) use verdict::fit::{excess, fits_after, fits_now};
 pub(crate) use verdict::former_pods::failed_again_since;
 pub(crate) use verdict::images::{is_image_pull_failure, registry};
-pub(crate) use verdict::limit_range::refused_namespaces;
+pub(crate) use verdict::limit_range::{allows, refused_namespaces};
 pub(crate) use verdict::node_health::lacks_only_network;
 pub(crate) use verdict::node_plugin::NodePlugin;
-pub(crate) use verdict::quota::{exceeds_quota, is_above_quota};
+pub(crate) use verdict::quota::{exceeds_quota, has_room_for, is_above_quota};
 pub(crate) use verdict::terminating::{CLEANUP, COLLECTION};
 pub(crate) use verdict::unscheduled_pod::SCHEDULED;

@@ -33,6 +33,11 @@ impl<'t> Mounted<'t> {
         self.volume["hostPath"]["path"].as_str()
     }
 
+    /// Returns whether it is a path of the node that the container may write to.
+    pub(crate) fn is_writable_on_node(&self) -> bool {
+        self.of_node().is_some() && self.mount["readOnly"] != true
+    }
+
     /// Returns the kind and the name of the object.
     pub(crate) fn of_object(&self) -> Option<(&'static str, &'t str)> {
         let secret = self.volume["secret"]["secretName"].as_str().map(|name| ("Secret", name));

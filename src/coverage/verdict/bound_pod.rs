@@ -199,7 +199,9 @@ pub(super) fn evicted(pod: &Pod) -> Option<Finding> {
         Some(_) => Sentence::from("rejected by the kubelet: ").said(says.trim_start_matches("Pod was rejected: ")),
         None => Sentence::from("evicted by the kubelet: ").said(says),
     };
-    let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(origin);
+    // `Preemptable`, pkg/kubelet/types/pod_update.go, and `evictPod` and `Admit`, pkg/kubelet/eviction/eviction_manager.go, release 1.37.2.
+    let spared = (origin == Origin::Node).then_some(TemplatePart::CriticalPriority);
+    let finding = Finding::new(ReasonCode::Evicted, message, advice).with_origin(origin).only_with(spared);
     Some(finding.with_command(rejected.map(|_| describe_bound_node(pod))))
 }
 
@@ -330,7 +332,35 @@ pub fn kubelet_rejected(pod: &Pod) -> Option<Finding> {
         () if is_of_node => Origin::Node,
         () => Origin::Unknown,
     };
-    Some(Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(origin))
+    let asked = is_of_node.then(|| asked(reason, cause)).flatten();
+    Some(Finding::new(ReasonCode::KubeletRejected, message, advice).with_origin(origin).only_with(asked))
+}
+
+/// Returns the part of the template for which the kubelet of a node rejects a pod, by its reason and its words.
+///
+/// `InsufficientResourceError`, pkg/kubelet/lifecycle/predicate.go, `devicesToAllocate`, pkg/kubelet/cm/devicemanager/manager.go, and the
+/// static policies of pkg/kubelet/cm/cpumanager and memorymanager, release 1.37.2.
+fn asked(reason: &str, said: &str) -> Option<TemplatePart> {
+    let number = |before: &str| -> Option<i64> {
+        said.split_once(before)?.1.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    let requested = |resource: &str, free| Some(TemplatePart::Requested { resource: resource.to_owned(), free });
+    match reason {
+        "NodeAffinity" => Some(TemplatePart::NodeSelection),
+        "NodePorts" => Some(TemplatePart::HostPorts),
+        "VolumeAttachmentLimitExceeded" => Some(TemplatePart::AttachedVolumes),
+        "UnexpectedAdmissionError" if said.contains("not enough cpus available") => requested("cpu", None),
+        "UnexpectedAdmissionError" if said.contains("[memorymanager]") => requested("memory", None),
+        "UnexpectedAdmissionError" => match said.split_once("requested number of devices unavailable for ") {
+            Some((_, rest)) => requested(rest.split_once(". ")?.0, number(", Available: ")),
+            None => said.contains("Allocate failed due to rpc error").then_some(TemplatePart::Devices),
+        },
+        _ => {
+            let resource = reason.strip_prefix("OutOf").filter(|resource| *resource != "pods")?;
+            let free = number(", capacity: ").zip(number(", used: ")).map(|(capacity, used)| capacity - used);
+            requested(resource, free)
+        }
+    }
 }
 
 /// Finds a pod that has failed or succeeded and was not deleted yet.

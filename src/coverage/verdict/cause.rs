@@ -32,6 +32,8 @@ pub enum Also {
     OfImage,
     /// It is about a profile, which the template may name.
     Profile,
+    /// Only pods with the volume that it is about meet it.
+    OfVolume,
     /// A path in the message is to become a shared mount.
     ShareMount,
     /// The credentials for a registry are missing or not valid.
@@ -61,6 +63,8 @@ pub enum FixIn {
     Cluster,
     /// An object that the template names and that may be created.
     Object,
+    /// What a program finds by what it is told, whatever its image: a file, another process or a server.
+    Found,
 }
 
 impl FixIn {
@@ -70,6 +74,7 @@ impl FixIn {
             FixIn::Node => Origin::Node,
             FixIn::Placement => Origin::Placement,
             FixIn::Asked => Origin::Template(TemplatePart::AskedOfNode),
+            FixIn::Found => Origin::Template(TemplatePart::BesideImage),
             FixIn::Host if may_be_any(&part) => Origin::Template(TemplatePart::AskedOfNode),
             // No template has to do with it.
             FixIn::Cluster if may_be_any(&part) => Origin::ControlPlane,
@@ -81,7 +86,7 @@ impl FixIn {
 /// Returns whether a part is what is taken for the cause if nothing tells more.
 fn may_be_any(part: &TemplatePart) -> bool {
     use TemplatePart as P;
-    matches!(part, P::Anything | P::Init | P::Start | P::Mounted { .. })
+    matches!(part, P::Anything | P::Container(_) | P::Init | P::Start | P::Mounted { .. })
 }
 
 /// Declares a row of a table.
@@ -168,7 +173,8 @@ const OF_NODES: &[Cause] = &[
         &["stat /…stale nfs file handle", "stat /…stale file handle"],
         "unmount the path that the message names on the node (`umount -l`), and mount it again: the file server no longer knows it; once it \
          is unmounted, deleting the pod mounts a volume again",
-    ),
+    )
+    .and(Also::OfVolume),
     cause(
         FixIn::Node,
         &["resource temporarily unavailable"],

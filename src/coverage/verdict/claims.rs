@@ -61,7 +61,8 @@ pub fn waits_for_claim(subject: &Subject, pod: &Pod) -> Option<Finding> {
         }
     };
     let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message.apart(&advice), advice);
-    Some(finding.with_origin(origin).with_passing(Passing::AtStart).with_command(command))
+    let finding = finding.with_origin(origin).only_with(TemplatePart::Claims);
+    Some(finding.with_passing(Passing::AtStart).with_command(command))
 }
 
 /// Finds that a node is rejected, and by what.
@@ -74,7 +75,9 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
     let claims = || get("resourceclaims").namespace(namespace);
     match rejection {
         Rejection::AwaitsClaim => {
-            finding(message, CONTROLLER).with_origin(Origin::ControlPlane).with_passing(Passing::AtStart)
+            let finding =
+                finding(message, CONTROLLER).with_origin(Origin::ControlPlane).only_with(TemplatePart::Claims);
+            finding.with_passing(Passing::AtStart)
         }
         Rejection::ClaimNotFound(claim) => {
             let advice = format!("create ResourceClaim {claim}, or correct its name in the template");
@@ -110,7 +113,8 @@ pub fn told(rejection: &Rejection, pod: &Pod) -> Finding {
             let message = message.words("; the pod requests ").number(int(*requested)).words(", and ");
             let message = message.number(int(*free)).words(" of ").number(int(*all)).words(" on the node are free");
             let advice = "free devices of the node, or see that its driver runs there and offers them";
-            finding(message, advice).with_origin(Origin::Node).with_command(get("resourceslices"))
+            let finding = finding(message, advice).with_origin(Origin::Node).only_with(TemplatePart::Claims);
+            finding.with_command(get("resourceslices"))
         }
     }
 }
@@ -164,7 +168,8 @@ pub fn preparation_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, eve
         let finding = Finding::new(ReasonCode::DeviceClaimUnsatisfied, message, "");
         return Some(
             node_plugin::without_driver(subject.index, node, driver, Lacks::Registration, finding)
-                .with_origin(Origin::ControlPlane),
+                .with_origin(Origin::ControlPlane)
+                .only_with(TemplatePart::Claims),
         );
     }
     let claims = Command::kubectl(&["get", "resourceclaims", "-o", "yaml"]).namespace(&pod.metadata.namespace);

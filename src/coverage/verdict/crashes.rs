@@ -37,7 +37,7 @@ const LAST_WORDS: &[Cause] = &[
     ),
     cause(
         FixIn::Host,
-        &["no space left on device"],
+        &["no space left on device", "disk quota exceeded"],
         "free space where the container writes: in the volume, or on the disk of the node",
     ),
     cause(
@@ -51,7 +51,7 @@ const LAST_WORDS: &[Cause] = &[
     ),
     // ETXTBSY: the kernel lets nobody write to a program while it runs.
     cause(
-        FixIn::Template,
+        FixIn::Found,
         &["text file busy"],
         "have the template write the file under another name and rename it (`install`, or `cp --remove-destination`): a program that runs, \
          such as that of the pod before, cannot be written to",
@@ -115,7 +115,7 @@ const LAST_WORDS: &[Cause] = &[
         "correct the clock of the node: by it, the certificate is not valid yet",
     ),
     cause(
-        FixIn::Cluster,
+        FixIn::Found,
         &["certificate has expired or is not yet valid", "certificate has expired"],
         "renew the certificate of the server that it connects to, or its own; or correct the clock of the node",
     ),
@@ -131,6 +131,16 @@ const LAST_WORDS: &[Cause] = &[
             "exec user process caused \"no such file or directory\"",
         ],
         "correct the command or the image: the program, the interpreter that its first line names, or its loader is not in the image",
+    ),
+    cause(
+        FixIn::Found,
+        &[
+            "lookup … on …: read udp …i/o timeout",
+            "lookup … on …connection refused",
+            "lookup … on …server misbehaving",
+            "temporary failure in name resolution",
+        ],
+        "check the DNS servers of the pod, and its way to them: they do not answer",
     ),
     // The in-cluster configuration of client-go has the address of the Service, never a name.
     cause(
@@ -336,7 +346,10 @@ pub fn out_of_memory(
         (_, Some((of, limit))) if is_oom_killed => {
             let message = killed.words(format!("OOMKilled; memory limit{of} {limit}"));
             let advice = "raise the memory limit, or find out what uses the memory";
-            Some(Finding::new(ReasonCode::OOMKilled, restarts(message), advice).with_command(edit(subject.daemon_set)))
+            let finding = Finding::new(ReasonCode::OOMKilled, restarts(message), advice);
+            let is_own = of.is_empty();
+            let part = if is_own { TemplatePart::Container(container.name.clone()) } else { TemplatePart::Anything };
+            Some(finding.with_origin(Origin::Template(part)).with_command(edit(subject.daemon_set)))
         }
         (_, None) if is_oom_killed => {
             let message = killed.words("OOMKilled; no memory limit, so the node likely ran out of memory");
@@ -403,7 +416,7 @@ pub fn crash_looping(
     let waits_for_lock = said.is_some_and(|said| is_locked(template_of(subject, pod), &said.to_lowercase()));
     let decisive = said.and_then(|said| Cause::among(DECISIVE, said)).filter(|cause| cause.fix_in == FixIn::Node);
     let of_node = said.and_then(|said| Cause::among(LAST_WORDS, said)).map(|cause| cause.fix_in);
-    let of_node = of_node.filter(|fix_in| matches!(fix_in, FixIn::Node | FixIn::Host));
+    let of_node = of_node.filter(|fix_in| matches!(fix_in, FixIn::Node | FixIn::Host | FixIn::Found));
     let told = decisive.map_or_else(|| about_last_words(said), |cause| cause.advice.to_owned());
     let told = match told == READ_THE_LOG && end.is_some_and(|end| end.exit_code == ILLEGAL_INSTRUCTION) {
         true => format!("{OLD_CPU}; to read the log"),
@@ -439,16 +452,18 @@ pub fn crash_looping(
         false => (told, Some(command)),
     };
     let is_loop = said.is_some_and(|said| said.contains("plugin/loop"));
+    let is_read_only = said.is_some_and(|said| is_read_only_on_node(template_of(subject, pod), &container.name, said));
     let part = match said.and_then(port_in_use).filter(|_| pod.spec.host_network) {
         Some(address) => TemplatePart::Port(address.to_owned()),
         // A program may be told where it forwards to.
-        None if waits_for_lock || is_loop => TemplatePart::BesideImage,
+        None if waits_for_lock || is_loop || is_read_only => TemplatePart::BesideImage,
         None => match missing {
             Some((path, _)) => {
                 let exists = said.is_some_and(|said| said.to_lowercase().contains("connection refused"));
                 TemplatePart::Mounted { container: container.name.clone(), path, exists }
             }
             None if role == Role::Init => TemplatePart::Init,
+            None if said.is_some_and(names_no_neighbor) => TemplatePart::Container(container.name.clone()),
             None => TemplatePart::Anything,
         },
     };
@@ -486,6 +501,19 @@ fn port_in_use(said: &str) -> Option<&str> {
     let (before, _) = said.split_once(": bind: address already in use")?;
     let (_, address) = before.rsplit_once("listen ")?.1.split_once(' ')?;
     address.rsplit_once(':')?.1.chars().all(|c| c.is_ascii_digit()).then_some(address)
+}
+
+/// Returns whether a program could not write to a path of its node that it mounts, and may write to as far as the template says.
+fn is_read_only_on_node(template: &Template, container: &str, said: &str) -> bool {
+    let is_refused = said.to_lowercase().contains("read-only file system");
+    let mut paths = said.split([' ', ':', '\'', '"', '`']).filter(|word| word.starts_with('/'));
+    is_refused
+        && paths.any(|path| Mounted::at(template.value(), container, path).is_some_and(|it| it.is_writable_on_node()))
+}
+
+/// Returns whether what a program says has to do with nothing that another container of its pod may serve.
+fn names_no_neighbor(said: &str) -> bool {
+    !["localhost", "127.0.0.1", "[::1]", "unix", ".sock"].iter().any(|words| said.contains(words))
 }
 
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.
@@ -578,7 +606,8 @@ const LOCKED: &[&str] = &[
 ];
 
 /// What such lines have if the lock is not in a directory of the node.
-const ELSEWHERE: &[&str] = &["leases", " lease", "forbidden", "connection", "timed out", "timeout", "http"];
+const ELSEWHERE: &[&str] =
+    &["lock memory", "leases", " lease", "forbidden", "connection", "timed out", "timeout", "http"];
 
 /// Returns whether a program did not find free what another instance on the node may hold: a port of the node, or a lock in one of its
 /// directories.
@@ -586,17 +615,16 @@ fn is_held(pod: &Pod, template: &Template, said: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
     let has_host_path = has_host_path(template);
     (pod.spec.host_network && has(&["address already in use", "address in use"]))
-        // `flock(2)` of a file.
-        || (has_host_path && said.contains("open /") && has(&["resource temporarily unavailable"]))
         || (has_host_path && said.contains("listen unix") && has(&["address already in use"]))
-        || (has_host_path && has(LOCKED) && !has(ELSEWHERE))
         || is_locked(template, said)
 }
 
 /// Returns whether a program says that another one holds a lock, which may be in a directory of the node.
 fn is_locked(template: &Template, said: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|words| said.contains(words));
-    has_host_path(template) && has(HELD) && !has(ELSEWHERE)
+    // `flock(2)` of a file.
+    let is_of_file = has(&["open /", "lock /"]) && has(&["resource temporarily unavailable"]);
+    has_host_path(template) && (is_of_file || ((has(HELD) || has(LOCKED)) && !has(ELSEWHERE)))
 }
 
 fn has_host_path(template: &Template) -> bool {

@@ -356,6 +356,9 @@ pub fn creation_failed(
     });
     let finding = Finding::new(ReasonCode::ContainerConfigError, message.apart(&advice), advice);
     let finding = finding.with_origin(origin).with_command(command);
+    let of_profile_of_runtime = is_profile_of_runtime(&PROFILE, subject, pod, said)
+        && Cause::of(CAUSES, said).is_some_and(|it| it.also == PROFILE.also);
+    let finding = finding.only_with(of_profile_of_runtime.then_some(TemplatePart::Profiles));
     Some(match missing {
         Some(Missing { kind, name, .. }) => of_object(subject, pod, (kind, name), finding),
         None if is_added_profile(subject, pod, said) => of_profile(finding),
@@ -431,7 +434,7 @@ fn remedy(subject: &Subject, pod: &Pod, said: &str, cause: Option<&Cause>) -> (S
         FixIn::Template | FixIn::Asked | FixIn::Object => (cause.advice.to_owned(), edit()),
         _ if cause.also == Some(Also::ShareMount) => (shared_mount(said), None),
         _ if is_profile_of_runtime(cause, subject, pod, said) => (PROFILE_OF_RUNTIME.to_owned(), None),
-        FixIn::Node | FixIn::Host | FixIn::Cluster => (cause.advice.to_owned(), None),
+        FixIn::Node | FixIn::Host | FixIn::Cluster | FixIn::Found => (cause.advice.to_owned(), None),
     }
 }
 

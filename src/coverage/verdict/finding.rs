@@ -82,7 +82,28 @@ pub enum TemplatePart {
     },
     /// What containers request, and their limits.
     Requests,
+    /// A resource of which a node has this much for a pod, in the units of its requests, if that was said.
+    Requested {
+        resource: String,
+        free: Option<i64>,
+    },
+    /// Devices, or whatever a device plugin offers.
+    Devices,
+    /// The claims of devices.
+    Claims,
+    HostPorts,
     Volume(String),
+    /// Which volumes have to be attached to a node.
+    AttachedVolumes,
+    ServiceAccount,
+    /// A priority class from which on the kubelet neither evicts nor preempts a pod.
+    CriticalPriority,
+    /// The network of the node, which no plugin has to set up.
+    HostNetwork,
+    /// The AppArmor and seccomp profiles.
+    Profiles,
+    /// The labels that a node has to have.
+    NodeSelection,
     /// What the sandbox depends on: everything outside of the containers.
     Sandbox,
     /// What a container needs to be created and started: all but its environment, probes and hooks.
@@ -104,6 +125,8 @@ pub enum TemplatePart {
     },
     /// What an init container notices: it has ended before the containers start.
     Init,
+    /// What a container does by itself, whatever else is in its pod.
+    Container(String),
     /// It may be anything.
     Anything,
 }
@@ -114,6 +137,8 @@ pub struct Diagnosis {
     pub code: ReasonCode,
     /// Where it comes from.
     pub origin: Origin,
+    /// Without which part of the template a pod would not meet it, although it comes from elsewhere.
+    pub only_with: Option<TemplatePart>,
     /// Whether it passes by itself.
     pub passing: Passing,
     /// Whether the pod waits for nothing but that terminating pods leave, however long they have been terminating.
@@ -145,6 +170,8 @@ pub struct Finding {
     pub code: ReasonCode,
     /// Where it comes from.
     pub origin: Origin,
+    /// Without which part of the template a pod would not meet it, although it comes from elsewhere.
+    pub only_with: Option<TemplatePart>,
     /// Whether it passes by itself.
     pub passing: Passing,
     /// Whether the pod waits for nothing but that terminating pods leave, however long they have been terminating.
@@ -172,6 +199,7 @@ impl Finding {
         Finding {
             code,
             origin,
+            only_with: None,
             passing,
             waits_for_leaving: false,
             message,
@@ -187,6 +215,14 @@ impl Finding {
     #[must_use]
     pub fn with_origin(mut self, origin: Origin) -> Self {
         self.origin = origin;
+        self
+    }
+
+    /// Says without which part of the template a pod would not meet what comes from its node or the cluster: if the revision to roll back to
+    /// does not have that, it may be the current one's ([`Situation`](crate::rollout::situation::Situation)).
+    #[must_use]
+    pub fn only_with(mut self, part: impl Into<Option<TemplatePart>>) -> Self {
+        self.only_with = part.into();
         self
     }
 
@@ -255,7 +291,8 @@ impl Finding {
     /// Returns what is judged of it.
     pub fn diagnosis(&self) -> Diagnosis {
         let Finding { code, passing, waits_for_leaving, .. } = *self;
-        Diagnosis { code, origin: self.origin.clone(), passing, waits_for_leaving }
+        let (origin, only_with) = (self.origin.clone(), self.only_with.clone());
+        Diagnosis { code, origin, only_with, passing, waits_for_leaving }
     }
 
     /// Returns what to do.

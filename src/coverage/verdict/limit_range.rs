@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::create_failure::{Refused, rejected};
+use super::create_failure::{Refused, refusal, rejected};
 use super::finding::{Finding, edit};
 use super::webhook;
 use crate::model::event::Event;
+use crate::model::pod::{Container, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::model::snapshot::Snapshot;
 use crate::model::snapshot::{LimitRange, LimitRangeItem};
@@ -69,6 +70,23 @@ pub(super) fn violated(refused: Refused<'_>) -> Option<Finding> {
         Some(range) => finding.refused_by(Refuser::LimitRange(range.metadata.name.clone())),
         None => finding,
     })
+}
+
+/// Returns whether a pod like that has nothing of what a LimitRange has refused in another one, by its message; `None` if that is not about
+/// how much each container has at most.
+pub fn allows(message: &str, spec: &PodSpec) -> Option<bool> {
+    let violations = refusal(message).trim_start_matches('[').trim_end_matches(']');
+    let is_met = |violation: &str| {
+        let demand = Demand::of(violation).filter(|it| matches!(it.bound, Bound::Max) && it.type_ == "Container")?;
+        let most = Quantity::new(demand.value).nanos()?;
+        let of = |container: &'_ Container| {
+            let Container { resources, .. } = container;
+            [&resources.requests, &resources.limits].map(|all| all.get(demand.resource).and_then(Quantity::nanos))
+        };
+        Some(spec.all_containers().flat_map(of).flatten().all(|amount| amount <= most))
+    };
+    let met: Option<Vec<bool>> = each(violations).into_iter().map(is_met).collect();
+    met.map(|met| met.into_iter().all(|met| met))
 }
 
 /// Divides a list of violations: they have commas of their own.

@@ -2,7 +2,7 @@
 
 use super::daemon_set_context::Subject;
 use super::eligibility::term_text;
-use super::finding::{Finding, Origin, describe_pod};
+use super::finding::{Finding, Origin, TemplatePart, describe_pod};
 use super::fit::{beside_old_pod, nominated};
 use super::node_plugin::{self, Lacks};
 use super::scheduler_report::without_nodes;
@@ -219,7 +219,7 @@ fn too_many(message: Sentence, node: &Node) -> Finding {
     let advice =
         "move pods with volumes of the same driver to other nodes: the node has as many attached as it may (CSINode)";
     let finding = Finding::new(ReasonCode::VolumeUnsatisfiable, message, advice).with_origin(Origin::Node);
-    finding.with_command(get_csi_node(node))
+    finding.only_with(TemplatePart::AttachedVolumes).with_command(get_csi_node(node))
 }
 
 /// Returns what to do about a reason that may have to do with who shares a claim: `ErrReasonConflict` and `ErrReasonNodeConflict` of

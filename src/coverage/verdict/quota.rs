@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::create_failure::Refused;
 use super::finding::{Finding, edit};
-use crate::model::pod::Container;
+use crate::model::pod::{Container, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
+use crate::scheduling::resources::{exact_limits, exact_requests};
 
 pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
 
@@ -38,6 +39,24 @@ fn is_within(message: &str) -> Option<bool> {
         Some(amounts(used).iter().all(is_within))
     };
     numbers().filter(|_| exceeds_quota(message))
+}
+
+/// Returns whether a quota has room for a pod like that, by the message with which it refused another one; `None` if that does not tell.
+pub fn has_room_for(message: &str, spec: &PodSpec) -> Option<bool> {
+    let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
+    let limited: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
+    let (requests, limits) = (exact_requests(spec, None), exact_limits(spec));
+    let taken = |resource: &str| match resource.split_once('.') {
+        Some(("limits", resource)) => limits.get(resource).copied(),
+        Some(("requests", resource)) => requests.get(resource).copied(),
+        // Such as `memory`, or a resource whose name has a domain.
+        _ => requests.get(resource).copied(),
+    };
+    let fits = |(resource, used): (String, Quantity)| {
+        Some(used.nanos()? + taken(&resource)? <= limited.get(&resource)?.nanos()?)
+    };
+    let fits: Option<Vec<bool>> = amounts(used).into_iter().map(fits).collect();
+    fits.filter(|fits| !fits.is_empty() && exceeds_quota(message)).map(|fits| fits.into_iter().all(|fits| fits))
 }
 
 /// Reads a list such as `pods=1,requests.cpu=3`.

@@ -277,6 +277,17 @@ pub fn pods_of_node(pod: &Pod) -> Command {
 
 /// Finds that the pod's sandbox cannot be created, or waits for the network.
 pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
+    let finding = not_created(subject, pod, events)?;
+    let only_with = match finding.origin {
+        Origin::Node | Origin::ControlPlane if of_network(&finding.message.to_string()).is_some() => {
+            Some(TemplatePart::HostNetwork)
+        }
+        _ => None,
+    };
+    Some(finding.only_with(only_with))
+}
+
+fn not_created(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
     let is_about = |event: &&&Event| {
         matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady" | "FailedCreatePodContainer")
     };

@@ -112,7 +112,8 @@ const CAUSES: &[Cause] = &[
         FixIn::Node,
         &["secrets store objects… dial unix"],
         "check the pod of the provider on the node, and its log: the Secrets Store CSI driver does not reach its socket",
-    ),
+    )
+    .and(Also::OfVolume),
     cause(
         FixIn::Cluster,
         &[
@@ -215,10 +216,24 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     let said = event.message.trim();
     let volume = quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume"));
     let finding = not_mounted(subject, node, pod, event, volume);
+    let only_with = only_with(subject, pod, said, volume).filter(|_| !matches!(finding.origin, Origin::Template(_)));
+    let finding = finding.only_with(only_with);
     Some(match volume {
         Some(volume) => of_volume(subject, pod, volume, finding),
         None => finding,
     })
+}
+
+/// Returns the part of the template without which the kubelet would have nothing to mount.
+fn only_with(subject: &Subject, pod: &Pod, said: &str, volume: Option<&str>) -> Option<TemplatePart> {
+    let is_of_volume = || Cause::of(CAUSES, said).is_some_and(|cause| cause.also == Some(Also::OfVolume));
+    let mut own = volumes(template_of(subject, pod).value());
+    match volume {
+        _ if said.contains("failed to fetch token") => Some(TemplatePart::ServiceAccount),
+        _ if absent_driver(said).is_none() && !is_of_volume() => None,
+        Some(volume) if own.any(|it| it["name"] == volume) => Some(TemplatePart::Volume(volume.to_owned())),
+        _ => Some(TemplatePart::AttachedVolumes),
+    }
 }
 
 /// Finds why a volume cannot be mounted or attached by what an event says, and the volume that it names.
@@ -275,7 +290,7 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
         }
         (_, FixIn::Template | FixIn::Asked | FixIn::Placement) => finding.with_command(edit(subject.daemon_set)),
         (_, FixIn::Node | FixIn::Host) => finding,
-        (_, FixIn::Object | FixIn::Cluster) => finding.with_command(describe_pod(pod)),
+        (_, FixIn::Object | FixIn::Cluster | FixIn::Found) => finding.with_command(describe_pod(pod)),
     }
 }
 

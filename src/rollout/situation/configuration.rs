@@ -18,10 +18,8 @@ use crate::report::stale_config::ConfigName;
 /// use it started before; if none is left because they were restarted, the change must have followed the rollout of their revision.
 pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration, usize)> {
     let is_of_start = |node: &RolloutNode<'_>| {
-        matches!(
-            node.origin(),
-            Some(Origin::Template(TemplatePart::Anything | TemplatePart::Init | TemplatePart::Mounted { .. }))
-        )
+        use TemplatePart::{Anything, Container, Init, Mounted};
+        matches!(node.origin(), Some(Origin::Template(Anything | Container(_) | Init | Mounted { .. })))
     };
     let fails = |node: &&RolloutNode<'_>| !node.has_available_pod() && is_of_start(node) && !situation.recovers(node);
     let failing: Option<Vec<&Pod>> = situation.eligible().filter(fails).map(|node| node.updated.or(node.old)).collect();

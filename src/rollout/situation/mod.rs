@@ -19,12 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::coverage::options::Options;
 use crate::coverage::walk::{Judged, judge_daemon_set};
 use crate::coverage::{
-    CLEANUP, COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, creation_refusal, excess,
-    keeps_ending, lacks_only_network, newest_refusal,
+    CLEANUP, COLLECTION, Diagnosis, Lack, Origin, PROGRESS_DEADLINE, TemplatePart, admitted, allows, creation_refusal,
+    excess, has_room_for, keeps_ending, lacks_only_network, newest_refusal,
 };
 use crate::facts::index::{Index, STARTUP};
 use crate::facts::revisions::Doubt;
@@ -179,6 +180,12 @@ impl<'a> RolloutNode<'a> {
         self.origin() == Some(&Origin::Node)
     }
 
+    /// Returns whether its pod meets what one without a new part of the template would not meet.
+    fn meets_what_is_new(&self) -> bool {
+        let is_of = |it: &Diagnosis| it.only_with.clone().is_some_and(|part| it.origin == Origin::Template(part));
+        self.diagnosis.as_ref().is_some_and(is_of)
+    }
+
     /// Returns whether the pod does not fit next to the other pods of the node.
     pub(in crate::rollout) fn lacks_room(&self) -> bool {
         use Lack::{BesideOldPod, HostPorts, Pods, Requests};
@@ -246,6 +253,7 @@ impl<'a> Situation<'a> {
         let is_known = facts.is_known();
         let mut situation = Situation { facts, coverage, nodes, is_known, known: Known::default() };
         situation.find_excess();
+        situation.find_what_is_new();
         situation
     }
 
@@ -259,6 +267,24 @@ impl<'a> Situation<'a> {
     /// Returns the nodes that should run a pod.
     pub(in crate::rollout) fn eligible(&self) -> impl Iterator<Item = &RolloutNode<'a>> {
         self.nodes.iter().filter(|node| node.eligible)
+    }
+
+    /// Finds what only pods meet that have a part of the current template which the revision to roll back to does not have.
+    fn find_what_is_new(&mut self) {
+        let part = |node: &RolloutNode<'_>| node.diagnosis.as_ref()?.only_with.clone().filter(|_| node.is_on_current());
+        if !self.nodes.iter().any(|node| part(node).is_some())
+            || self.revisions.target().is_none()
+            || self.has_worked_for_long()
+        {
+            return;
+        }
+        let origins = self.nodes.iter().enumerate().filter_map(|(number, node)| {
+            let origin = Origin::Template(part(node)?);
+            (!self.has_in_common(&origin)).then_some((number, origin))
+        });
+        for (number, origin) in origins.collect::<Vec<_>>() {
+            self.nodes[number].diagnosis.iter_mut().for_each(|diagnosis| diagnosis.origin = origin.clone());
+        }
     }
 
     /// Compares the requests of pods that do not fit with those of the [compared](Revisions::compared) revision.
@@ -342,10 +368,16 @@ impl<'a> Situation<'a> {
         let lacks_what_is_refused = || {
             let template = after.template();
             let refusal = creation_refusal(self)?;
+            let said = &newest_refusal(self)?.message;
+            let spec = || admitted(self.index.snapshot, after).spec;
             match refusal.origin {
-                _ if matches!(refusal.code, ReasonCode::WebhookDenied | ReasonCode::QuotaExceeded) => {
-                    self.quotes_what_is_not_in(&template)
+                _ if refusal.code == ReasonCode::WebhookDenied => {
+                    self.quotes_what_is_not_in(&template).or_else(|| self.names_what_is_not_in(&template))
                 }
+                _ if refusal.code == ReasonCode::QuotaExceeded => {
+                    has_room_for(said, &spec()).or_else(|| self.quotes_what_is_not_in(&template))
+                }
+                _ if refusal.code == ReasonCode::LimitRangeViolation => allows(said, &spec()),
                 Origin::Policy(fields) if fields.is_empty() => None,
                 Origin::Policy(fields) => Some(!fields.iter().any(|field| template.sets(field))),
                 Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -367,14 +399,20 @@ impl<'a> Situation<'a> {
             text.len() >= SHORTEST_QUOTE
                 && places.any(|(before, after)| is_end(before.chars().next_back()) && is_end(after.chars().next()))
         };
-        let without_tag = |text: &'_ str| {
-            let end = text.rfind(['@', ':']).filter(|end| !text[*end..].contains('/'));
-            text[..end.unwrap_or(text.len())].to_owned()
-        };
-        let others: BTreeSet<String> = template.texts().into_iter().map(without_tag).collect();
+        let others: BTreeSet<&str> = template.texts().into_iter().map(without_tag).collect();
         let current = self.daemon_set.template();
         let mut quoted = current.texts().into_iter().filter(is_quoted);
-        quoted.any(|text| !others.contains(&without_tag(text))).then_some(true)
+        quoted.any(|text| !others.contains(without_tag(text))).then_some(true)
+    }
+
+    /// Returns whether pods are refused for a field that is otherwise in a template, apart from the tags of images; `None` if unknown.
+    fn names_what_is_not_in(&self, template: &Template) -> Option<bool> {
+        let said = &newest_refusal(self)?.message;
+        let path = said.split_once(" path ")?.1.split([' ', '\'', '"', ',']).next()?.trim_end_matches('/');
+        let text =
+            |value: &Value| value.as_str().map_or_else(|| value.to_string(), |text| without_tag(text).to_owned());
+        let at = |template: &Template| template.value().pointer(path).map(text);
+        (path.starts_with("/spec/") && at(&self.revisions.live) != at(template)).then_some(true)
     }
 
     /// Returns whether the API server would create a pod of the revision to roll back to, but none of the current one.
@@ -551,6 +589,12 @@ impl<'a> Situation<'a> {
             Passing::Always => true,
         })
     }
+}
+
+/// Returns an image without its tag or digest; other texts may lose what is behind a colon, too.
+fn without_tag(text: &str) -> &str {
+    let end = text.rfind(['@', ':']).filter(|end| !text[*end..].contains('/'));
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Returns whether a node has joined, or rejoined under its name, and has not been ready since, as far as known. One whose kubelet has

@@ -1,21 +1,26 @@
 //! Causes unrelated to the current revision: the part of the template in question is the same in the revision to roll back to,
 //! whose pods would fail in the same way if they started now, although those that started earlier are available.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::last_changes;
-use crate::coverage::{Origin, TemplatePart, registry};
+use crate::coverage::{Origin, TemplatePart, admitted, registry};
 use crate::difference::{self, difference, is_restart};
 use crate::model::config_object::ConfigUse;
 use crate::model::mounted_paths::Mounted;
-use crate::model::pod::Pod;
+use crate::model::pod::PodSpec;
 use crate::model::quantity::Quantity;
 use crate::model::template::Template;
 use crate::model::template_parts::{containers, items, volumes};
 use crate::report::change::{Change, PathStep};
 use crate::report::reason::ReasonCode;
+use crate::scheduling::critical::{SYSTEM_CRITICAL, has_priority};
+use crate::scheduling::ports::needs_more_ports;
+use crate::scheduling::resources::{exact_limits, template_requests};
 use crate::scheduling::should_run::DaemonPod;
 
 /// The fields that affect the pulling of an image, besides its name.
@@ -58,6 +63,12 @@ const PLACES: [&str; 3] = ["affinity", "nodeSelector", "tolerations"];
 /// How the keys of annotations begin that repeat what is elsewhere, or are read by monitoring alone.
 const NOTES: [&str; 2] = ["checksum/", "prometheus.io/"];
 
+/// The fields of a volume that is attached to its node.
+const ATTACHED: [&str; 3] = ["persistentVolumeClaim", "ephemeral", "csi"];
+
+/// The fields that decide for which account a pod has a token.
+const ACCOUNT: [&str; 3] = ["serviceAccountName", "serviceAccount", "automountServiceAccountToken"];
+
 /// The fields on which rules about other pods depend: the nodes that they count follow from the pod's own.
 const OF_OTHER_PODS: [&str; 5] = ["affinity", "topologySpreadConstraints", "labels", "nodeSelector", "tolerations"];
 
@@ -72,11 +83,44 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Registry(host) => images(template.value()).any(|image| registry(image) == host),
         TemplatePart::AskedOfNode => changes().iter().all(is_of_program),
         // No template names it.
-        TemplatePart::Object { kind: "DeviceClass", .. } => {
-            !changes().iter().any(|it| has_field(it, &["resourceClaims", "claims"]))
-        }
+        TemplatePart::Object { kind: "DeviceClass", .. } => is_in_common(situation, &TemplatePart::Claims),
         TemplatePart::Object { kind, name, key } => template.needs(kind, name, key.as_deref()),
         TemplatePart::Requests => !changes().iter().any(|it| has_field(it, &["resources"])),
+        TemplatePart::Requested { resource, free } => {
+            let fits = |free: i64| {
+                let amounts = template_requests(&admitted_as(situation, template));
+                amounts.get(resource).is_none_or(|amount| *amount <= free)
+            };
+            !asks_more(situation, template, |it| it == resource) || !free.is_none_or(fits)
+        }
+        TemplatePart::Devices => !asks_more(situation, template, |it| it.contains('/')),
+        TemplatePart::Claims => !changes().iter().any(|it| has_field(it, &["resourceClaims", "claims"])),
+        TemplatePart::HostPorts => {
+            let other = situation.daemon_set.with_template(template).spec.template.spec;
+            !needs_more_ports(&situation.daemon_set.spec.template.spec, &other)
+        }
+        TemplatePart::AttachedVolumes => {
+            let attached = |template: &'_ Template| -> BTreeSet<String> {
+                let all =
+                    volumes(template.value()).filter(|volume| ATTACHED.iter().any(|kind| volume[kind].is_object()));
+                all.filter_map(|volume| volume["name"].as_str().map(str::to_owned)).collect()
+            };
+            attached(&situation.revisions.live).is_subset(&attached(template))
+        }
+        TemplatePart::ServiceAccount => !changes().iter().any(|it| has_field(it, &ACCOUNT)),
+        TemplatePart::CriticalPriority => {
+            let is_critical = |spec: &PodSpec| has_priority(spec, SYSTEM_CRITICAL);
+            is_critical(&situation.daemon_set.spec.template.spec) || !is_critical(&admitted_as(situation, template))
+        }
+        TemplatePart::HostNetwork => {
+            let has = |template: &Template| template.value()["spec"]["hostNetwork"] == true;
+            has(&situation.revisions.live) || !has(template)
+        }
+        TemplatePart::Profiles => !changes().iter().any(is_of_profile),
+        TemplatePart::NodeSelection => {
+            let is_new = |it: &Change| it.to.is_some() && has_field(it, &["affinity", "nodeSelector"]);
+            !changes().iter().any(is_new) || !runs_on_the_same(situation, template)
+        }
         TemplatePart::Volume(name) => {
             let is_of_volume = |change: &Change| entry_of(change) == Some(("volumes", name.as_str()));
             volumes(template.value()).any(|volume| volume["name"] == *name) && !changes().iter().any(is_of_volume)
@@ -92,12 +136,14 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
         TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
-        // One more container may have taken it.
+        // One more container may have taken it, or one that is told to use the same.
         TemplatePart::Port(address)
-            if [template, &situation.revisions.live].iter().all(|it| listens_on(it, address))
-                && may_be_taken(situation, address) =>
+            if [template, &situation.revisions.live].iter().all(|it| listens_on(it, address)) =>
         {
-            changes().iter().all(|it| is_inside_container(it) || is_unnoticed(situation, template, it))
+            let port = address.rsplit_once(':').map_or(address.as_str(), |(_, port)| port);
+            let names_it = |it: &Change| it.to.as_ref().is_some_and(|to| names_number(&to.to_string(), port));
+            let is_beside = |it: &Change| is_inside_container(it) || is_unnoticed(situation, template, it);
+            changes().iter().all(|it| is_beside(it) && !(has_field(it, &TOLD) && names_it(it)))
         }
         TemplatePart::BesideImage => {
             let is_told = |it: &Change| has_field(it, &TOLD) || has_field(it, &["volumeMounts"]);
@@ -117,12 +163,16 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
-        TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Anything => {
+        TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Container(_) | TemplatePart::Anything => {
             let changes = changes();
-            let starts_later = |change: &Change| *part == TemplatePart::Init && is_of_container(change);
+            let is_apart = |change: &Change| match part {
+                TemplatePart::Init => is_of_container(change),
+                TemplatePart::Container(name) => is_of_another(situation, change, name),
+                _ => false,
+            };
             // What a restart shows is told on its own.
             !changes.iter().all(is_restart)
-                && changes.iter().all(|it| starts_later(it) || is_unnoticed(situation, template, it))
+                && changes.iter().all(|it| is_apart(it) || is_unnoticed(situation, template, it))
         }
     }
 }
@@ -183,7 +233,6 @@ fn entry_of(change: &Change) -> Option<(&str, &str)> {
 /// a variable; or probed at that address, at which they must have listened to become ready.
 fn listens_on(template: &Template, address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
-    let is_number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).any(|number| number == port);
     let Ok(number) = port.parse::<u64>() else { return false };
     let has = |value: &Value| value.as_u64() == Some(number);
     let at_home = |host: &str| match host.trim_matches(['[', ']']) {
@@ -201,21 +250,55 @@ fn listens_on(template: &Template, address: &str) -> bool {
     template.value()["spec"]["hostNetwork"] == true
         && (ports.any(is_declared)
             || containers(template.value()).any(is_probed)
-            || template.texts().into_iter().any(is_number))
+            || template.texts().into_iter().any(|text| names_number(text, port)))
 }
 
-/// Returns whether something beside the current revision may have taken a port of a node where its pods fail: another pod declares it, not
-/// all pods of the node are known, or the revision works on other nodes. The pod before had it there.
-fn may_be_taken(situation: &Situation<'_>, address: &str) -> bool {
-    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<i32>().ok());
-    let is_own = |pod: &Pod| situation.pods().any(|own| own.metadata.uid == pod.metadata.uid);
-    let is_taken = |node: &RolloutNode<'_>| {
-        let declaring = port.into_iter().flat_map(|port| situation.index.declaring(node.name, port));
-        !situation.index.snapshot.knows_all_pods_on(node.name) || declaring.into_iter().any(|pod| !is_own(pod))
+/// Returns whether a text has a number, and not only its digits in another one.
+fn names_number(text: &str, number: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_digit()).any(|one| one == number)
+}
+
+/// Returns whether a container is given annotations of its pod. Without a prefix, their keys are private to users: no other program reads
+/// them.
+fn reads_annotations(template: &Template) -> bool {
+    template.texts().into_iter().any(|text| text.starts_with("metadata.annotations"))
+}
+
+/// Returns the spec of a pod of another template once it is admitted.
+fn admitted_as(situation: &Situation<'_>, template: &Template) -> PodSpec {
+    admitted(situation.index.snapshot, &situation.daemon_set.with_template(template)).spec
+}
+
+/// Returns whether the current revision requests more of such resources, or has limits of them that are higher or that the other one lacks,
+/// as guaranteed pods have.
+fn asks_more(situation: &Situation<'_>, template: &Template, is_it: impl Fn(&str) -> bool) -> bool {
+    let (live, other) = (admitted_as(situation, &situation.revisions.live), admitted_as(situation, template));
+    let (requests, had) = (template_requests(&live), template_requests(&other));
+    let (limits, limited) = (exact_limits(&live), exact_limits(&other));
+    requests.iter().any(|(resource, amount)| is_it(resource) && had.get(resource).is_none_or(|had| amount > had))
+        || limits.iter().any(|(resource, limit)| is_it(resource) && limited.get(resource).is_none_or(|had| limit > had))
+}
+
+/// Returns whether a change is to a profile, in the fields or in the annotations that they have replaced.
+fn is_of_profile(change: &Change) -> bool {
+    let is_key = |step: &PathStep| {
+        matches!(step, PathStep::Entry(key) | PathStep::Field(key)
+            if ["apparmor.security.", "seccomp.security."].iter().any(|words| key.contains(words)))
     };
-    let is_of_port = |node: &&RolloutNode<'_>| matches!(node.origin(), Some(Origin::Template(TemplatePart::Port(_))));
-    situation.nodes.iter().any(|node| node.updated_is_available)
-        || situation.nodes.iter().filter(is_of_port).all(is_taken)
+    has_field(change, &["appArmorProfile", "seccompProfile"]) || change.path.0.iter().any(is_key)
+}
+
+/// Returns whether a change is inside another container than one with this name, and the two share no volume.
+fn is_of_another(situation: &Situation<'_>, change: &Change, name: &str) -> bool {
+    let live = situation.revisions.live.value();
+    let mounted = |name: &str| -> BTreeSet<&str> {
+        let own = containers(live).filter(|it| it["name"] == name).flat_map(|it| items(it, "volumeMounts"));
+        own.filter_map(|mount| mount["name"].as_str()).collect()
+    };
+    let is_alone = |other: &str| other != name && mounted(other).is_disjoint(&mounted(name));
+    is_inside_container(change)
+        && !has_field(change, &["volumeMounts"])
+        && entry_of(change).is_some_and(|(_, other)| is_alone(other))
 }
 
 /// Returns whether a change is inside a container that starts after the init containers.
@@ -268,7 +351,11 @@ fn is_unnoticed(situation: &Situation<'_>, template: &Template, change: &Change)
         ["spec", field, ..] if UNNOTICED.contains(field) => true,
         ["spec", field, ..] if PLACES.contains(field) => runs_on_the_same(situation, template),
         ["spec", "containers" | "initContainers", _, "terminationMessagePath" | "terminationMessagePolicy"] => true,
-        ["metadata", "annotations", key] => NOTES.iter().any(|begin| key.starts_with(begin)) || is_restart(change),
+        ["metadata", "annotations", key] => {
+            let is_private =
+                !key.contains('/') && !reads_annotations(template) && !reads_annotations(&situation.revisions.live);
+            is_private || NOTES.iter().any(|begin| key.starts_with(begin)) || is_restart(change)
+        }
         _ => false,
     }
 }

@@ -50,7 +50,10 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     };
     let failing = of_current.len();
     // The kubelet names what the revision has changed: pods of the other one were granted what they request.
-    let is_of_requests = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Template(TemplatePart::Requests));
+    let is_of_requests = |node: &&RolloutNode<'_>| {
+        use TemplatePart::{Requested, Requests};
+        matches!(node.origin(), Some(Origin::Template(Requests | Requested { .. })))
+    };
     let has_another = situation.revisions.target().is_some();
     let asks_otherwise = has_another && !others_are_empty && of_current.iter().all(is_of_requests);
     let old_failing = situation
@@ -170,7 +173,7 @@ fn are_new(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> bool {
         return false;
     };
     let is_new = |at: Timestamp| at > others && seconds_between(at, began) < JOINED;
-    failing.iter().all(|node| node.joined().is_some_and(is_new))
+    failing.iter().all(|node| !node.meets_what_is_new() && node.joined().is_some_and(is_new))
 }
 
 /// Returns whether all nodes on which pods of the current revision fail joined since its rollout: none has run another one.

@@ -186,6 +186,177 @@ fn a_revision_is_not_at_fault_for_a_part_that_the_other_one_has_too() {
     }
 }
 
+/// What a node or the cluster keeps from pods alone that have a part of the new template, which those of the older one do without.
+#[test]
+fn what_only_the_new_revision_asks_for_is_its_fault() {
+    let of = |pod: Value, container: Value| {
+        let mut spec = json!({"containers": [{"name": "agent", "image": "agent:1"}], "priorityClassName": "",
+            "serviceAccountName": "", "hostNetwork": false, "volumes": []});
+        crate::coverage::test_support::merge(&mut spec, pod);
+        let own = spec["containers"][0].as_object_mut().unwrap();
+        own.extend(container.as_object().unwrap().clone());
+        spec
+    };
+    let none = || of(json!({}), json!({}));
+    let asks = |resource: &str, amount: &str| {
+        of(json!({}), json!({"resources": {"requests": {resource: amount}, "limits": {resource: amount}}}))
+    };
+    let pod = |fields: Value| of(fields, json!({}));
+    let class = |class: &str| pod(json!({"priorityClassName": class}));
+    let volume = |source: Value| pod(json!({"volumes": [source]}));
+    let csi = || volume(json!({"name": "v", "csi": {"driver": "smb.csi.k8s.io"}}));
+    let nfs = || volume(json!({"name": "v", "nfs": {"server": "10.0.0.1", "path": "/x"}}));
+    let config = || volume(json!({"name": "v", "configMap": {"name": "c", "optional": true}}));
+    let host_network = || pod(json!({"hostNetwork": true}));
+    let account = |name: &str| pod(json!({"serviceAccountName": name}));
+    let profile = |kind: &str| of(json!({}), json!({"securityContext": {"appArmorProfile": {"type": kind}}}));
+    let port = |port: u32| of(json!({}), json!({"ports": [{"containerPort": port, "hostPort": port}]}));
+    let out = |requested: u64, used: u64, capacity: u64| {
+        format!(
+            "Pod was rejected: Node didn't have enough resource: x, requested: {requested}, used: {used}, capacity: {capacity}"
+        )
+    };
+    let unexpected = |why: &str| format!("Pod was rejected: Allocate failed due to {why}, which is unexpected");
+    let fpgas = unexpected("requested number of devices unavailable for example.com/fpga. Requested: 2, Available: 1");
+    let cpus = unexpected("not enough cpus available to satisfy request: requested=3, available=2");
+    let numa = unexpected(
+        "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with enough memory is available",
+    );
+    let plugin = unexpected("rpc error: code = Unknown desc = device x is not healthy");
+    let pressure = "Pod was rejected: The node had condition: [DiskPressure]. ".to_owned();
+    let calico = "Failed to create pod sandbox: plugin type=\"calico\" failed (add): error getting ClusterInformation: Unauthorized";
+    let stale = "MountVolume.SetUp failed for volume \"v\" : stat /var/lib/kubelet/pods/1/volumes/kubernetes.io~nfs/v: stale NFS file handle";
+    let driver = "MountVolume.SetUp failed for volume \"v\" : driver name smb.csi.k8s.io not found in the list of registered CSI drivers";
+    let token = "MountVolume.SetUp failed for volume \"kube-api-access-x\" : failed to fetch token: serviceaccounts \"b\" not found";
+    let apparmor = "applying apparmor profile to container 43ed: empty localhost AppArmor profile is forbidden";
+    for (before, after, reason, message, is_revision) in [
+        (asks("cpu", "100m"), asks("cpu", "3"), "OutOfcpu", out(3000, 1950, 4000), true),
+        (asks("cpu", "2500m"), asks("cpu", "3"), "OutOfcpu", out(3000, 1950, 4000), false),
+        (asks("cpu", "3"), asks("cpu", "2"), "OutOfcpu", out(2000, 3500, 4000), false),
+        (asks("memory", "64Mi"), asks("memory", "12Gi"), "OutOfmemory", out(12 << 30, 8 << 30, 16 << 30), true),
+        (asks("cpu", "1"), asks("memory", "1Gi"), "OutOfcpu", out(1000, 3500, 4000), false),
+        (none(), asks("example.com/gpu", "1"), "OutOfexample.com/gpu", out(1, 0, 0), true),
+        (none(), asks("hugepages-2Mi", "512Mi"), "OutOfhugepages-2Mi", out(512 << 20, 0, 0), true),
+        (none(), asks("ephemeral-storage", "45Gi"), "OutOfephemeral-storage", out(45 << 30, 10 << 30, 50 << 30), true),
+        (asks("example.com/fpga", "1"), asks("example.com/fpga", "2"), "UnexpectedAdmissionError", fpgas.clone(), true),
+        (asks("example.com/fpga", "2"), asks("example.com/fpga", "2"), "UnexpectedAdmissionError", fpgas, false),
+        (none(), asks("cpu", "3"), "UnexpectedAdmissionError", cpus.clone(), true),
+        (asks("memory", "1Gi"), asks("memory", "2Gi"), "UnexpectedAdmissionError", cpus, false),
+        (none(), asks("memory", "8Gi"), "UnexpectedAdmissionError", numa.clone(), true),
+        (none(), asks("cpu", "1"), "UnexpectedAdmissionError", numa, false),
+        (none(), asks("example.com/fpga", "2"), "UnexpectedAdmissionError", plugin.clone(), true),
+        (none(), asks("memory", "2Gi"), "UnexpectedAdmissionError", plugin, false),
+        (class("system-node-critical"), none(), "Preempting", String::new(), true),
+        (class("system-cluster-critical"), none(), "Evicted", pressure.clone(), true),
+        (class("low"), none(), "Preempting", String::new(), false),
+        (none(), class("system-node-critical"), "Evicted", pressure, false),
+        (none(), port(80), "NodePorts", String::new(), true),
+        (port(80), none(), "NodePorts", String::new(), false),
+        (none(), csi(), "VolumeAttachmentLimitExceeded", String::new(), true),
+        (none(), config(), "VolumeAttachmentLimitExceeded", String::new(), false),
+        (csi(), none(), "VolumeAttachmentLimitExceeded", String::new(), false),
+        (host_network(), none(), "FailedCreatePodSandBox", calico.to_owned(), true),
+        (none(), asks("cpu", "3"), "FailedCreatePodSandBox", calico.to_owned(), false),
+        (none(), nfs(), "FailedMount", stale.to_owned(), true),
+        (nfs(), nfs(), "FailedMount", stale.to_owned(), false),
+        (none(), csi(), "FailedMount", driver.to_owned(), true),
+        (csi(), csi(), "FailedMount", driver.to_owned(), false),
+        (account("a"), account("b"), "FailedMount", token.to_owned(), true),
+        (account("b"), account("b"), "FailedMount", token.to_owned(), false),
+        (none(), profile("Unconfined"), "CreateContainerError", apparmor.to_owned(), true),
+        (profile("Unconfined"), profile("Unconfined"), "CreateContainerError", apparmor.to_owned(), false),
+    ] {
+        let mut after = after;
+        after["containers"][0]["image"] = json!("agent:2");
+        let world = revisions(before.clone(), after.clone()).node("b", json!({}));
+        let since = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at("11:46:10")}]);
+        let mut pod =
+            json!({"metadata": {"creationTimestamp": at("11:46:00")}, "spec": after, "status": {"conditions": since}});
+        let creating = json!({"restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}});
+        let world = match reason {
+            "CreateContainerError" => {
+                let waits = json!({"restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}});
+                world.unready_pod("agent-b", "b", waits, pod)
+            }
+            "FailedMount" | "FailedCreatePodSandBox" => {
+                let world = world.unready_pod("agent-b", "b", creating, pod);
+                world.event("Pod", "agent-b", reason, &message, "11:59:30")
+            }
+            _ => {
+                let of_status =
+                    json!({"phase": "Failed", "reason": reason, "message": message, "containerStatuses": null});
+                crate::coverage::test_support::merge(&mut pod["status"], of_status);
+                world.pod("agent-b", "b", pod)
+            }
+        };
+        let told = status(with_old(world, &["c", "d"]), &[]);
+        let blamed = told.suspect.as_ref().is_some_and(|it| it.what == SuspectKind::Revision);
+        assert_eq!(
+            (blamed, rolls_back(&told)),
+            (is_revision, is_revision),
+            "{before} {after} {reason} {message}: {:?}",
+            told.problems
+        );
+        assert_eq!(told.faults.unwrap().revision > 0, is_revision, "{before} {after} {reason} {message}");
+    }
+}
+
+/// A new node may be at fault for anything but what pods without a new part of the template do not meet.
+#[test]
+fn a_new_node_is_no_excuse_for_what_only_the_new_revision_asks_for() {
+    let requesting = |cpu: &str| json!({"containers": [{"name": "agent", "image": "agent:1", "resources": {"requests": {"cpu": cpu}}}]});
+    for (requested, is_revision) in [("3", true), ("100m", false)] {
+        let mut after = requesting(requested);
+        after["containers"][0]["image"] = json!("agent:2");
+        let message =
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 3000, used: 1950, capacity: 4000";
+        let ended = json!({"metadata": {"creationTimestamp": at("11:51:00")}, "status": {"phase": "Failed", "reason": "OutOfcpu",
+            "message": message, "containerStatuses": null,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at("11:51:00")}]}});
+        let joined = |time: &str| json!({"metadata": {"creationTimestamp": at(time)}});
+        let world = revisions(requesting("100m"), after).node("b", joined("11:50:00")).pod("agent-b", "b", ended);
+        let world = ["c", "d"]
+            .iter()
+            .fold(world, |world, node| world.node(node, joined("06:00:00")).pod(&format!("agent-{node}"), node, old()));
+        let told = status(world, &[]);
+        let blamed = told.suspect.as_ref().is_some_and(|it| it.what == SuspectKind::Revision);
+        assert_eq!(blamed, is_revision, "{requested}: {:?}", told.suspect);
+    }
+}
+
+/// The API server admitted the older pods, as far as its own words tell.
+#[test]
+fn what_is_refused_for_what_the_older_revision_does_not_have_is_rolled_back() {
+    let of = |image: &str, memory: Option<&str>| {
+        let resources =
+            memory.map_or(json!({}), |memory| json!({"requests": {"memory": memory}, "limits": {"memory": memory}}));
+        json!({"containers": [{"name": "agent", "image": image, "resources": resources}]})
+    };
+    let quota = |used: &str| {
+        format!(
+            "pods \"agent-x\" is forbidden: exceeded quota: q, requested: requests.memory=2Gi, used: requests.memory={used}, limited: requests.memory=2Gi"
+        )
+    };
+    let range = "pods \"agent-x\" is forbidden: maximum memory usage per Container is 4Gi, but limit is 8Gi".to_owned();
+    let webhook = "admission webhook \"validate.kyverno.svc-fail\" denied the request: \n\nresource Pod/default/agent-x was blocked due to the following \
+         policies \n\nregistries:\n  check: 'validation error: Unknown image registry. rule check failed at path /spec/containers/0/image/'".to_owned();
+    for (before, after, refusal, is_revision) in [
+        (of("agent:1", Some("64Mi")), of("agent:1", Some("2Gi")), quota("320Mi"), true),
+        (of("agent:1", Some("1Gi")), of("agent:1", Some("2Gi")), quota("1.5Gi"), false),
+        (of("agent:1", Some("2Gi")), of("agent:2", Some("2Gi")), quota("320Mi"), false),
+        (of("agent:1", None), of("agent:1", Some("8Gi")), range.clone(), true),
+        (of("agent:1", Some("4Gi")), of("agent:1", Some("8Gi")), range.clone(), true),
+        (of("agent:1", Some("5Gi")), of("agent:1", Some("8Gi")), range, false),
+        (of("reg.example/agent:1", None), of("docker.io/agent:1", None), webhook.clone(), true),
+        (of("docker.io/agent:1", None), of("docker.io/agent:2", None), webhook.clone(), false),
+        (of("docker.io/agent:1", None), of("docker.io/agent:1", Some("1Gi")), webhook, false),
+    ] {
+        let world = revisions(before.clone(), after.clone()).node("b", json!({})).refusal(&refusal);
+        let told = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(rolls_back(&told), is_revision, "{before} {after} {refusal}: {:?}", told.problems);
+    }
+}
+
 /// The pods of the older revision were created while the registry and the nodes still worked.
 #[test]
 fn a_registry_or_a_node_that_fails_both_revisions_alike_is_not_the_revisions_fault() {

@@ -133,6 +133,11 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
         |port: u32| json!({"livenessProbe": {"httpGet": {"host": "10.1.0.1", "path": "/health", "port": port}}});
     let at_home = json!({"livenessProbe": {"httpGet": {"host": "localhost", "path": "/health", "port": 9100}}});
     let pod_ip = json!({"livenessProbe": {"httpGet": {"path": "/health", "port": 9100}}});
+    let both = |one: &Value, other: &Value| {
+        let mut both = one.clone();
+        both.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+        both
+    };
     for (before, after, is_revision) in [
         (on(true, "agent:1", &declared), on(true, "agent:2", &declared), false),
         (on(true, "agent:1", &argument(9100)), on(true, "agent:2", &argument(9100)), false),
@@ -146,6 +151,9 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
         (on(false, "agent:1", &argument(9100)), on(true, "agent:1", &argument(9100)), true),
         (on(false, "agent:1", &argument(9100)), on(false, "agent:2", &argument(9100)), true),
         (on(true, "agent:1", &at_home), on(true, "agent:2", &at_home), false),
+        // What else is told to use it may take it.
+        (on(true, "agent:1", &declared), on(true, "agent:2", &both(&declared, &argument(9100))), true),
+        (on(true, "agent:1", &declared), on(true, "agent:2", &both(&declared, &argument(9199))), false),
     ] {
         let world = revisions(before, after.clone()).node("b", json!({}));
         let mut pod = since(SINCE);
@@ -160,7 +168,7 @@ fn a_port_that_something_else_has_is_not_the_fault_of_a_revision_that_has_it_in_
     }
     let declaring = |port: u32| json!([{"name": "other", "ports": [{"containerPort": port, "hostPort": port}]}]);
     let taken = "listen tcp :9100: bind: address already in use";
-    for (other, works, is_revision) in [(9101, false, true), (9100, false, false), (9101, true, false)] {
+    for (other, works, is_revision) in [(9101, false, false), (9100, false, false), (9101, true, false)] {
         let world = revisions(on(true, "agent:1", &declared), on(true, "agent:2", &declared)).node("b", json!({}));
         let mut pod = since(SINCE);
         pod["spec"] = on(true, "agent:2", &declared);
@@ -366,6 +374,121 @@ fn what_a_node_gives_to_every_program_is_not_the_fault_of_an_image() {
         pod["spec"] = after.clone();
         let status = status(with_old(world.unready_pod("agent-b", "b", crashes(said, "Error"), pod), &["c", "d"]), &[]);
         assert_eq!(blames_revision(&status), is_revision, "{said} {after}: {:?}", status.suspect);
+    }
+}
+
+/// Another process, a server or a file, which a program finds by what it is told.
+#[test]
+fn what_a_program_finds_outside_of_its_pod_is_not_the_fault_of_an_image() {
+    let with = |image: &str, argument: &str, is_read_only: bool| {
+        let mut spec = of(
+            image,
+            json!({"args": [argument],
+            "volumeMounts": [{"name": "d", "mountPath": "/var/lib/agent", "readOnly": is_read_only}]}),
+        );
+        spec["volumes"] = json!([{"name": "d", "hostPath": {"path": "/var/lib/agent"}}]);
+        spec
+    };
+    let templates = || {
+        [
+            (with("agent:1", "a", false), with("agent:2", "a", false)),
+            (with("agent:1", "a", false), with("agent:2", "b", false)),
+            (with("agent:1", "a", false), with("agent:2", "a", true)),
+        ]
+    };
+    let expired = "x509: certificate has expired or is not yet valid: current time 2026-11-30T11:58:00Z is after 2026-11-30T11:20:00Z";
+    let unanswered = "lookup config.example on 10.96.0.10:53: read udp 10.2.3.7:41234->10.96.0.10:53: i/o timeout";
+    let [always, unless_told, unless_told_or_mounted] = [[true; 3], [false, true, false], [false, true, true]];
+    for (said, is_revision) in [
+        ("cp: cannot create regular file '/host/opt/cni/bin/x': Text file busy", unless_told_or_mounted),
+        (expired, unless_told_or_mounted),
+        ("open /var/lib/agent/state.json: read-only file system", unless_told_or_mounted),
+        ("open /etc/agent/state.json: read-only file system", always),
+        (
+            "failed to open database: lock /var/lib/agent/db/LOCK: resource temporarily unavailable",
+            unless_told_or_mounted,
+        ),
+        ("could not lock /var/lib/agent/pid: already locked", unless_told_or_mounted),
+        ("failed to lock memory: cannot allocate memory", always),
+        // What reaches no server does not depend on files.
+        (unanswered, unless_told),
+        ("lookup config.example on 10.96.0.10:53: server misbehaving", unless_told_or_mounted),
+        ("lookup config.example on 10.96.0.10:53: no such host", always),
+        ("write /var/lib/agent/wal: disk quota exceeded", [false, false, true]),
+        ("panic: no level x", always),
+    ] {
+        let templates = templates().into_iter().zip(is_revision);
+        for ((before, after), is_revision) in templates {
+            let world = revisions(before, after.clone()).node("b", json!({}));
+            let mut pod = since(SINCE);
+            pod["spec"] = after.clone();
+            let world = world.unready_pod("agent-b", "b", crashes(said, "Error"), pod);
+            let status = status(with_old(world, &["c", "d"]), &[]);
+            assert_eq!(blames_revision(&status), is_revision, "{said} {after}: {:?}", status.suspect);
+        }
+    }
+}
+
+/// A restart that does not find free what it needs shows no change of what it reads.
+#[test]
+fn a_restart_that_finds_something_taken_tells_of_no_change() {
+    let busy = "cp: cannot create regular file '/host/opt/cni/bin/x': Text file busy";
+    for (said, expected) in [(busy, None), ("panic: no level x", Some(SuspectKind::Surroundings))] {
+        let mut world = world();
+        world.snapshot.controller_revisions.clear();
+        let world = world.revision_of_template("hash1", 1);
+        let restart =
+            json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "x"}}}}});
+        let mut world = world.daemon_set(restart).revision_of_template("hash2", 2);
+        created(&mut world, 1, "11:45:00");
+        let world = world.node("b", json!({})).unready_pod("agent-b", "b", crashes(said, "Error"), since(SINCE));
+        let status = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(status.suspect.as_ref().map(|it| it.what), expected, "{said}");
+    }
+}
+
+/// A container that did not change fails by itself, whatever runs beside it.
+#[test]
+fn what_another_container_changes_is_not_why_one_fails_by_itself() {
+    let with = |image: &str, mounts: Value, own: &str| {
+        let mut spec = of(
+            own,
+            json!({"resources": {"limits": {"memory": "100Mi"}}, "volumeMounts": [{"name": "d", "mountPath": "/d"}]}),
+        );
+        let exporter = json!({"name": "exporter", "image": image, "volumeMounts": mounts});
+        spec["containers"].as_array_mut().unwrap().push(exporter);
+        spec["volumes"] = json!([{"name": "d", "emptyDir": {}}]);
+        spec
+    };
+    let shared = || json!([{"name": "d", "mountPath": "/d"}]);
+    let killed = || {
+        json!({"name": "agent", "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": at("11:59:00")}}})
+    };
+    let crash = |said: &str| crashes(said, "Error");
+    for (before, after, state, is_revision) in [
+        (with("e:1", json!([]), "agent:1"), with("e:2", json!([]), "agent:1"), killed(), false),
+        (with("e:1", json!([]), "agent:1"), with("e:2", json!([]), "agent:2"), killed(), true),
+        (with("e:1", shared(), "agent:1"), with("e:2", shared(), "agent:1"), killed(), true),
+        (
+            with("e:1", json!([]), "agent:1"),
+            with("e:2", json!([]), "agent:1"),
+            crash("dial tcp 10.1.1.1:5432: connect: connection refused"),
+            false,
+        ),
+        (
+            with("e:1", json!([]), "agent:1"),
+            with("e:2", json!([]), "agent:1"),
+            crash("dial tcp 127.0.0.1:5432: connect: connection refused"),
+            true,
+        ),
+        (with("e:1", json!([]), "agent:1"), with("e:2", json!([]), "agent:1"), crash(""), true),
+    ] {
+        let world = revisions(before, after.clone()).node("b", json!({}));
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let status = status(with_old(world.unready_pod("agent-b", "b", state.clone(), pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{after} {state}: {:?}", status.suspect);
     }
 }
 

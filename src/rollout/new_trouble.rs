@@ -34,8 +34,8 @@ pub(crate) struct Trouble {
 
 /// Returns what is worse than before of all DaemonSets but one, on the nodes that it has updated. What was not read is no trouble, nor is
 /// a node that is not ready, which a gate of its own judges, nor a DaemonSet that somebody has created or rolled out meanwhile, nor on a
-/// node that has joined meanwhile what it had on others before, nor a pod whose deletion began before, nor what the DaemonSet's own
-/// rollout may have broken that was going on before.
+/// node that has joined meanwhile what it had on others before, nor a pod whose deletion began before, nor what its revision has on nodes
+/// that were not updated, too, or that has not worked anywhere.
 ///
 /// If the rollout had begun before, what was broken already counts, too, unless it is known to be older than the rollout.
 pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetName, updated: &[String]) -> NewTrouble {
@@ -92,21 +92,29 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
         let had = broken.as_ref().map_or(0, |broken| with(broken, place, code).len());
         !existed.contains(place.2) && had > 0 && with(&report, place, code).iter().filter(joined).count() <= had
     };
-    // A revision that has been ready nowhere is no evidence against another DaemonSet, nor is one whose rollout was going on before, and
-    // that fails in the same way on a node that was not updated.
-    let is_of_own_rollout = |place: Place<'_>, code| {
+    // A revision that has been ready nowhere is no evidence against this rollout, nor is one that fails in the same way on as large a
+    // share of the nodes that were not updated.
+    let is_of_own_revision = |place: Place<'_>, code| {
         let (now, was) = (pods_of(&index, place), pods_of(&index_before, place));
-        let failing = |node: &str| now.iter().filter(|(of, _)| *of == node).min_by_key(|(_, pod)| pod.is_ready());
-        let hash = |node: &str| Some(failing(node)?.1.revision_hash());
-        let Some(own) = hash(place.2) else { return false };
+        let mut hashes: BTreeMap<&str, (bool, &str)> = BTreeMap::new();
+        for (node, pod) in &now {
+            let one = (pod.is_ready(), pod.revision_hash());
+            hashes.entry(node).and_modify(|known| *known = one.min(*known)).or_insert(one);
+        }
+        let Some((_, own)) = hashes.get(place.2).copied() else { return false };
         let has_worked = was.iter().chain(&now).any(|(_, pod)| pod.revision_hash() == own && pod.is_ready());
-        let was_going_on = || was.iter().any(|(_, pod)| pod.revision_hash() != own);
-        let is_same = |node: &String| !updated.contains(node.as_str()) && hash(node) == Some(own);
-        !has_worked || was_going_on() && with(&all, place, code).iter().any(is_same)
+        let alike: BTreeSet<String> = with(&all, place, code).into_iter().collect();
+        let count = |is_updated: bool| {
+            let of_own =
+                hashes.iter().filter(|(node, (_, hash))| *hash == own && updated.contains(*node) == is_updated);
+            of_own.fold((0, 0), |(fail, all), (node, _)| (fail + usize::from(alike.contains(*node)), all + 1))
+        };
+        let ((failing, updated), (others_failing, others)) = (count(true), count(false));
+        !has_worked || others_failing > 0 && others_failing * updated >= failing * others
     };
     let deleted = LazyCell::new(|| deleted_by(&index, before.now));
     add(&report, "it did not have before", &|place, code| {
-        !is_known(place, code) && !deleted.contains(&place) && !is_of_own_rollout(place, code)
+        !is_known(place, code) && !deleted.contains(&place) && !is_of_own_revision(place, code)
     });
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
@@ -221,14 +229,14 @@ mod tests {
             |before: &[(&str, bool)], after: &[(&str, bool)]| nodes_in_trouble(&of(before), &of(after), &["n0"]);
         // It has not been ready anywhere.
         assert_eq!(trouble(&[old, old, old], &[bad, old, old]), [""; 0]);
-        // It fails in the same way on a node that was not updated.
+        // It fails in the same way on all nodes that were not updated.
         assert_eq!(trouble(&[new, old, old], &[bad, bad, old]), [""; 0]);
+        assert_eq!(trouble(&[new, new, new], &[bad, bad, bad]), [""; 0]);
         // It works elsewhere, also at the end of its rollout.
         assert_eq!(trouble(&[new, old, old], &[bad, new, old]), ["n0"]);
         assert_eq!(trouble(&[old, new, old], &[bad, new, new]), ["n0"]);
-        // It was not rolled out.
+        // It fails less often there.
         assert_eq!(trouble(&[new, new, new], &[bad, bad, new]), ["n0"]);
-        assert_eq!(trouble(&[new, new, new], &[bad, bad, bad]), ["n0"]);
     }
 
     /// The nodes on which the other DaemonSet has new trouble, if so many others had it before that many more have joined.

@@ -300,7 +300,7 @@ fn of_pod(subject: &Subject, node: &Node, pod: &Pod) -> (NodeState, Vec<Finding>
     of_former_template(subject, pod, &mut findings);
     let since = pod.unready_since().or(pod.metadata.creation_timestamp.get());
     if since.is_some_and(|since| subject.seconds_since(since) > PROGRESS_DEADLINE) {
-        for finding in findings.iter_mut().filter(|finding| finding.passing == Passing::InTime) {
+        for finding in findings.iter_mut().filter(|finding| finding.code == ReasonCode::ContainersStarting) {
             finding.passing = Passing::Never;
         }
     }

@@ -285,7 +285,11 @@ fn is_of_profile(change: &Change) -> bool {
         matches!(step, PathStep::Entry(key) | PathStep::Field(key)
             if ["apparmor.security.", "seccomp.security."].iter().any(|words| key.contains(words)))
     };
-    has_field(change, &["appArmorProfile", "seccompProfile"]) || change.path.0.iter().any(is_key)
+    const FIELDS: [&str; 2] = ["appArmorProfile", "seccompProfile"];
+    // The whole security context may be new.
+    let holds =
+        |value: &Option<Value>| value.as_ref().is_some_and(|it| FIELDS.iter().any(|name| it.get(name).is_some()));
+    has_field(change, &FIELDS) || change.path.0.iter().any(is_key) || holds(&change.from) || holds(&change.to)
 }
 
 /// Returns whether a change is inside another container than one with this name, and the two share no volume.

@@ -171,7 +171,7 @@ pub struct Finding {
     /// Where it comes from.
     pub origin: Origin,
     /// Without which part of the template a pod would not meet it, although it comes from elsewhere.
-    pub only_with: Option<TemplatePart>,
+    pub only_with: Option<Box<TemplatePart>>,
     /// Whether it passes by itself.
     pub passing: Passing,
     /// Whether the pod waits for nothing but that terminating pods leave, however long they have been terminating.
@@ -188,7 +188,7 @@ pub struct Finding {
     /// either.
     pub keeps_node_waiting: bool,
     /// What refuses the pod, if the API server does and says what.
-    pub refused_by: Option<Refuser>,
+    pub refused_by: Option<Box<Refuser>>,
 }
 
 impl Finding {
@@ -222,7 +222,7 @@ impl Finding {
     /// does not have that, it may be the current one's ([`Situation`](crate::rollout::situation::Situation)).
     #[must_use]
     pub fn only_with(mut self, part: impl Into<Option<TemplatePart>>) -> Self {
-        self.only_with = part.into();
+        self.only_with = part.into().map(Box::new);
         self
     }
 
@@ -268,7 +268,7 @@ impl Finding {
     /// Adds what refuses the pod.
     #[must_use]
     pub fn refused_by(mut self, refuser: Refuser) -> Self {
-        self.refused_by = Some(refuser);
+        self.refused_by = Some(Box::new(refuser));
         self
     }
 
@@ -291,7 +291,7 @@ impl Finding {
     /// Returns what is judged of it.
     pub fn diagnosis(&self) -> Diagnosis {
         let Finding { code, passing, waits_for_leaving, .. } = *self;
-        let (origin, only_with) = (self.origin.clone(), self.only_with.clone());
+        let (origin, only_with) = (self.origin.clone(), self.only_with.as_deref().cloned());
         Diagnosis { code, origin, only_with, passing, waits_for_leaving }
     }
 
@@ -323,7 +323,7 @@ impl Finding {
             nodes,
             message: self.message.to_string(),
             fix: self.fix().for_reason(self.code.name()),
-            refused_by: self.refused_by,
+            refused_by: self.refused_by.map(|refuser| *refuser),
             since: None,
             since_at_latest: false,
             before_rollout: None,

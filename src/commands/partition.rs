@@ -448,7 +448,8 @@ impl Order<'_> {
         let undoes = is_failed && !restarts;
         let followed = following(request, &run.report).filter(|_| matches!(ended, Ok(Exit::Success)));
         if !run.is_lost && !undoes && followed.is_none() {
-            run.report.outcome.way_out = way_out(&run.report, request, run.back_to);
+            let back_to = run.back_to.filter(|_| !is_failed);
+            run.report.outcome.way_out = way_out(&run.report, request, back_to);
         }
         if is_text {
             view.write(&mut out, |page| render::partition::outcome(&run.report, page))?;

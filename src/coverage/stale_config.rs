@@ -93,7 +93,7 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
                     let is_kept = found.immutable && created.is_some() && used.by.is_refreshed();
                     let by = if is_kept { Use::ImmutableVolume } else { used.by };
                     let waits = is_to_start_again(pod, used);
-                    is_waiting |= waits;
+                    is_waiting |= waits && is_on_ready_node();
                     is_stale |= waits || !by.is_refreshed();
                     older.by.insert(by);
                     older.pods.insert(&pod.metadata.name, &pod.spec.node_name);
@@ -172,7 +172,7 @@ fn restart(
     if is_waiting && failing.is_none() {
         let advice = "if the change corrects what has failed, the kubelet starts the pods again within 5 minutes; to see which can be \
                       replaced now";
-        return Fix::new(advice, name_of(daemon_set).command("retry"));
+        return Fix::new(advice, name_of(daemon_set).command("retry").switch("--dry-run"));
     }
     if Hold::in_force(daemon_set).is_some() {
         return "the rollout is held back: complete or undo it, then restart the pods".into();
@@ -330,7 +330,7 @@ mod tests {
         let world = using().node("b", json!({})).pod("agent-b", "b", patch);
         let world = with(with(world, Kind::ConfigMaps, "files", None), Kind::Secrets, "level", Some("11:40:00"));
         let fix = told(world).fix.unwrap();
-        assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry -n default agent", "{}", fix.advice);
+        assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry --dry-run -n default agent", "{}", fix.advice);
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) struct Trouble {
 pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetName, updated: &[String]) -> NewTrouble {
     let ready = after.nodes.iter().filter(|node| node.is_ready()).map(|node| node.metadata.name.as_str());
     let ready: BTreeSet<&str> = ready.collect();
-    let updated: BTreeSet<&str> = updated.iter().map(String::as_str).filter(|node| ready.contains(node)).collect();
+    let touched: BTreeSet<&str> = updated.iter().map(String::as_str).collect();
+    let updated: BTreeSet<&str> = touched.intersection(&ready).copied().collect();
     let compared = |before: &Snapshot| compare(before, after, &CompareOptions::default());
     let report = compared(before);
     let all = LazyCell::new(|| compared(&Snapshot::empty(before.now)));
@@ -103,10 +104,11 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
         }
         let Some((_, own)) = hashes.get(place.2).copied() else { return false };
         let has_worked = was.iter().chain(&now).any(|(_, pod)| pod.revision_hash() == own && pod.is_ready());
-        let alike: BTreeSet<String> = with(&all, place, code).into_iter().collect();
+        // What they had before tells nothing of this rollout.
+        let alike: BTreeSet<String> = with(&report, place, code).into_iter().collect();
         let count = |is_updated: bool| {
-            let of_own =
-                hashes.iter().filter(|(node, (_, hash))| *hash == own && updated.contains(*node) == is_updated);
+            let is_one = |node: &str| if is_updated { updated.contains(node) } else { !touched.contains(node) };
+            let of_own = hashes.iter().filter(|(node, (_, hash))| *hash == own && is_one(node));
             of_own.fold((0, 0), |(fail, all), (node, _)| (fail + usize::from(alike.contains(*node)), all + 1))
         };
         let ((failing, updated), (others_failing, others)) = (count(true), count(false));
@@ -235,8 +237,9 @@ mod tests {
         // It works elsewhere, also at the end of its rollout.
         assert_eq!(trouble(&[new, old, old], &[bad, new, old]), ["n0"]);
         assert_eq!(trouble(&[old, new, old], &[bad, new, new]), ["n0"]);
-        // It fails less often there.
+        // It fails less often there, or failed there before.
         assert_eq!(trouble(&[new, new, new], &[bad, bad, new]), ["n0"]);
+        assert_eq!(trouble(&[new, bad], &[bad, bad]), ["n0"]);
     }
 
     /// The nodes on which the other DaemonSet has new trouble, if so many others had it before that many more have joined.

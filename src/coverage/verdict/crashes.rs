@@ -513,7 +513,11 @@ fn is_read_only_on_node(template: &Template, container: &str, said: &str) -> boo
 
 /// Returns whether what a program says has to do with nothing that another container of its pod may serve.
 fn names_no_neighbor(said: &str) -> bool {
-    !["localhost", "127.0.0.1", "[::1]", "unix", ".sock"].iter().any(|words| said.contains(words))
+    // On the network of a pod, only its containers take ports.
+    const NEIGHBORS: [&str; 8] =
+        ["localhost", "127.0.0.1", "[::1]", "unix", ".sock", "address already in use", "address in use", "eaddrinuse"];
+    let said = said.to_lowercase();
+    !NEIGHBORS.iter().any(|words| said.contains(words))
 }
 
 /// Returns whether a pod has volumes that outlive its containers, filled by init containers, and the same template works elsewhere.

@@ -54,6 +54,8 @@ pub mod volumes;
 pub mod webhook;
 pub mod workload;
 
+use std::cell::LazyCell;
+
 use crate::facts::Current;
 use crate::facts::revisions::Doubt;
 use crate::model::daemon_set::UpdateStrategy;
@@ -323,8 +325,10 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     let is_suspended = Hold::in_force(subject.daemon_set).is_some();
     // A present one that ends in the same way will not do better.
     let end = failed_end(pod);
-    let ends_alike = |other: &Pod| subject.is_updated(other) == Some(true) && failed_end(other) == end;
-    let is_in_common = end.is_some() && subject.pods().any(ends_alike);
+    let ends_alike =
+        |other: &Pod| !other.is_ready() && subject.is_updated(other) == Some(true) && failed_end(other) == end;
+    let says_why = end.is_some_and(|(.., message)| !message.is_empty());
+    let is_in_common = LazyCell::new(|| says_why && subject.pods().any(ends_alike));
     // The new pod does not start without it either, nor is it scheduled if its scheduler does nothing.
     let lacks_the_same = |finding: &Finding| match &finding.origin {
         Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -344,7 +348,7 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
         };
         let still = format!("; the pod is still of revision {}{rolled_back}", revision.number());
         finding.message = std::mem::take(&mut finding.message).words(still);
-        if is_in_common {
+        if *is_in_common {
             continue;
         }
         (finding.advice, finding.command) = match is_by_hand {

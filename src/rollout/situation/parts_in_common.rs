@@ -292,7 +292,8 @@ fn is_of_profile(change: &Change) -> bool {
     has_field(change, &FIELDS) || change.path.0.iter().any(is_key) || holds(&change.from) || holds(&change.to)
 }
 
-/// Returns whether a change is inside another container than one with this name, and the two share no volume.
+/// Returns whether a change is inside another container than one with this name, and the two share no volume. What an init container changes,
+/// such as routes, the later ones find.
 fn is_of_another(situation: &Situation<'_>, change: &Change, name: &str) -> bool {
     let live = situation.revisions.live.value();
     let mounted = |name: &str| -> BTreeSet<&str> {
@@ -302,7 +303,7 @@ fn is_of_another(situation: &Situation<'_>, change: &Change, name: &str) -> bool
     let is_alone = |other: &str| other != name && mounted(other).is_disjoint(&mounted(name));
     is_inside_container(change)
         && !has_field(change, &["volumeMounts"])
-        && entry_of(change).is_some_and(|(_, other)| is_alone(other))
+        && entry_of(change).is_some_and(|(list, other)| list == "containers" && is_alone(other))
 }
 
 /// Returns whether a change is inside a container that starts after the init containers.

@@ -43,7 +43,9 @@ fn newly_fails(situation: &Situation<'_>, node: &RolloutNode<'_>) -> bool {
     let has_joined_since =
         node.joined().zip(situation.rollout_began_at()).is_some_and(|(joined, began)| joined > began);
     let is_of_pod = || {
-        let is_of_node = matches!(node.origin(), None | Some(Origin::Node | Origin::Room(Lack::OwnUsage)));
+        let only_with = node.diagnosis.as_ref().and_then(|it| it.only_with.clone());
+        let is_new = || only_with.is_some_and(|part| !situation.has_in_common(&Origin::Template(part)));
+        let is_of_node = matches!(node.origin(), None | Some(Origin::Node | Origin::Room(Lack::OwnUsage))) && !is_new();
         !is_of_node && !situation.recovers(node)
     };
     !has_joined_since

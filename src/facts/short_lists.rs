@@ -86,11 +86,18 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     let is_counted = |node: &&NodePods<'_>| node.should_run() || (may_be_old && !node.pods.is_empty());
     let eligible = int(facts.node_pods.iter().filter(is_counted).count());
     // The controller does not watch for deleted nodes: it counts one until its pod is gone, too.
-    let with_pods: BTreeSet<&str> = facts.index.pods_of(facts.daemon_set).map(|(node, _)| node).collect();
-    let deleted = with_pods.iter().filter(|node| facts.index.node(node).is_none() && was_deleted(facts, node)).count();
+    let mut with_pods: BTreeMap<&str, bool> = BTreeMap::new();
+    for (node, pod) in facts.index.pods_of(facts.daemon_set) {
+        *with_pods.entry(node).or_insert(true) &= pod.metadata.is_terminating();
+    }
+    let is_gone = |node: &str| facts.index.node(node).is_none();
+    let deleted = || {
+        let gone = with_pods.iter().filter(|(node, _)| is_gone(node));
+        gone.filter(|(node, ends)| **ends || is_told_to_be_deleted(facts, node)).count()
+    };
     let desired = status.desired_number_scheduled;
     let wanted = if may_be_old { status.current_number_scheduled.min(desired) } else { desired };
-    if facts.index.nodes_are_read() && eligible + int(deleted) < wanted {
+    if facts.index.nodes_are_read() && eligible < wanted && eligible + int(deleted()) < wanted {
         missing.push((Kind::Nodes, wanted));
     }
     let counted = status.current_number_scheduled + status.number_misscheduled;
@@ -106,12 +113,10 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     missing
 }
 
-/// Returns whether a node that no list has was deleted: an event tells of it, or its pods are being deleted, as they are a minute later
-/// (`gcOrphaned`, pkg/controller/podgc/gc_controller.go, release 1.37.2).
-fn was_deleted(facts: &Facts<'_>, node: &str) -> bool {
-    let mut pods = facts.index.pods_of(facts.daemon_set).filter(|(of, _)| *of == node);
-    pods.all(|(_, pod)| pod.metadata.is_terminating())
-        || facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
+/// Returns whether an event tells that a node was deleted. Its pods are being deleted a minute later (`gcOrphaned`,
+/// pkg/controller/podgc/gc_controller.go, release 1.37.2).
+fn is_told_to_be_deleted(facts: &Facts<'_>, node: &str) -> bool {
+    facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
 }
 
 /// Returns how many nodes may have lost their pod since the status was written, because a rollout replaces it.

@@ -330,7 +330,7 @@ mod tests {
         let world = using().node("b", json!({})).pod("agent-b", "b", patch);
         let world = with(with(world, Kind::ConfigMaps, "files", None), Kind::Secrets, "level", Some("11:40:00"));
         let fix = told(world).fix.unwrap();
-        assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry --dry-run -n default agent", "{}", fix.advice);
+        assert_eq!(fix.command.unwrap().quoted(false), "kubectl ds retry -n default --dry-run agent", "{}", fix.advice);
     }
 
     #[test]

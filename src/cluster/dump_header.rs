@@ -3,7 +3,7 @@
 //! A dump is an ordinary `v1.List`, in which kubectl ignores unknown fields. With the header, reading a dump returns
 //! the snapshot that was written: a kind without objects can be distinguished from one that was not read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ pub struct Header {
     pub counts: BTreeMap<String, usize>,
     /// Which pods the dump contains.
     pub pods: PodsComplete,
+    /// Nodes that have pods and did not exist.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deleted_nodes: BTreeSet<String>,
     /// What could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<HeaderGap>,
@@ -74,6 +77,7 @@ impl Header {
                 .collect(),
             counts: counts(snapshot).map(|(kind, count)| (kind.resource().to_owned(), count)).collect(),
             pods: snapshot.pods_complete.clone(),
+            deleted_nodes: snapshot.deleted_nodes.clone(),
             gaps: snapshot
                 .gaps
                 .iter()

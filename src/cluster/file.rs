@@ -422,6 +422,7 @@ impl Dump {
         let gaps = gaps(&objects, &pods_complete);
         let only_namespace = only_namespace(&objects).or_else(|| only_namespace_found(&objects)).cloned();
         let has_pods = !objects.pod_namespaces.is_empty();
+        let deleted_nodes = objects.headers.iter().flat_map(|header| header.deleted_nodes.clone()).collect();
         let taken_at = objects.headers.iter().filter_map(|header| header.taken_at).max();
         let path = Path::new(&self.path);
         let is_recent = objects.newest_times.are_of_kubelets() || !objects.snapshot.leases.is_empty();
@@ -446,6 +447,7 @@ impl Dump {
             now: self.now.or(taken_at).or(newest_time).unwrap_or_default(),
             is_now_estimated,
             pods_complete,
+            deleted_nodes,
             budgets_complete,
             gaps,
             ..objects.snapshot

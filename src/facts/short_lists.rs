@@ -113,10 +113,10 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
     missing
 }
 
-/// Returns whether an event tells that a node was deleted. Its pods are being deleted a minute later (`gcOrphaned`,
-/// pkg/controller/podgc/gc_controller.go, release 1.37.2).
+/// Returns whether the API server, or an event a few seconds later, tells that a node was deleted. Its pods are being deleted a minute
+/// later (`gcOrphaned`, pkg/controller/podgc/gc_controller.go, release 1.37.2).
 fn is_told_to_be_deleted(facts: &Facts<'_>, node: &str) -> bool {
-    facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
+    facts.index.snapshot.deleted_nodes.contains(node) || facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
 }
 
 /// Returns how many nodes may have lost their pod since the status was written, because a rollout replaces it.
@@ -192,6 +192,11 @@ mod tests {
             world.pod("agent-gone", "gone", json!({})).event("Node", "gone", "RemovingNode", "m", "11:59:50")
         };
         assert_eq!(counted(1, 1, is_removed), []);
+        let is_known_to_be = |mut world: World| {
+            world.snapshot.deleted_nodes.insert("gone".to_owned());
+            world.pod("agent-gone", "gone", json!({}))
+        };
+        assert_eq!(counted(1, 1, is_known_to_be), []);
         let is_collected =
             |world: World| world.pod("agent-gone", "gone", json!({"metadata": {"deletionTimestamp": at("11:59:00")}}));
         assert_eq!(counted(1, 1, is_collected), []);

@@ -122,6 +122,8 @@ pub struct Snapshot {
     pub object_names: BTreeSet<(String, String, String)>,
     /// The API server's answers to dry runs of pods that it had refused.
     pub admissions: Vec<Admission>,
+    /// Nodes that have pods and are in no list, and of which the API server, asked for them by name, says that they do not exist.
+    pub deleted_nodes: BTreeSet<String>,
     /// What could not be read, and why.
     pub gaps: Vec<Gap>,
     /// DaemonSets that were requested by name, together with others, and do not exist.

@@ -294,6 +294,7 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         prop_oneof![text().prop_map(serde_json::Value::from), any::<i64>().prop_map(Into::into), Just(json!(null))];
     let whole = btree_map(text(), value, 0..3);
     let pods_complete = prop_oneof![Just(PodsComplete::Everywhere), btree_set(text(), 0..3).prop_map(PodsComplete::On)];
+    let pods_complete = (pods_complete, btree_set(text(), 0..3));
     let gaps = vec(gap(), 0..3).prop_map(|mut gaps| {
         gaps.dedup();
         let mut seen: Vec<Gap> = Vec::new();
@@ -316,7 +317,8 @@ fn snapshot() -> BoxedStrategy<Snapshot> {
         pods_complete,
         gaps,
     )
-        .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, pods_complete, gaps)| Snapshot {
+        .prop_map(|(now, daemon_sets, revisions, namespaced, cluster, (pods_complete, deleted_nodes), gaps)| Snapshot {
+            deleted_nodes,
             only_namespace: None,
             is_now_estimated: false,
             lacks_logs: false,

@@ -99,7 +99,9 @@ impl Reader<'_> {
         if self.needs.cluster == Cluster::Nodes && !snapshot.nodes_limited && snapshot.gap(Kind::Nodes, "").is_none() {
             let missing = missing_nodes(&snapshot);
             let found = self.live.nodes_named(&missing, |node| Some(keep_node(node, self.needs.whole)));
-            snapshot.nodes.extend(self.if_possible(Kind::Nodes, found).await?);
+            let (found, deleted) = self.if_possible(Kind::Nodes, found).await?;
+            snapshot.nodes.extend(found);
+            snapshot.deleted_nodes = deleted;
             snapshot.gaps.extend(self.take_gaps());
             let removals = self.live.removals(&missing_nodes(&snapshot)).await;
             add_missing(&mut snapshot.events, removals);
@@ -291,19 +293,29 @@ pub(super) fn is_answer(error: &ClusterError) -> bool {
 }
 
 impl Live {
-    /// Reads the nodes with these names that exist.
+    /// Reads the nodes with these names that exist, and, unless they are many, which of the others do not according to the API server.
     pub(super) async fn nodes_named(
         &self,
         names: &BTreeSet<String>,
         keep: impl Fn(Node) -> Option<Node>,
-    ) -> Result<Vec<Node>, ClusterError> {
-        let field_selectors: Vec<String> = if names.len() <= NODE_BY_NODE {
-            names.iter().map(|node| by_name(node)).collect()
-        } else {
-            vec![String::new()]
-        };
-        let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
-        self.list_each(Kind::Nodes, field_selectors, keep).await
+    ) -> Result<(Vec<Node>, BTreeSet<String>), ClusterError> {
+        let list = List::of(Kind::Nodes);
+        if names.len() > NODE_BY_NODE {
+            let keep = |node: Node| if names.contains(&node.metadata.name) { keep(node) } else { None };
+            return Ok((self.list(list, keep).await?, BTreeSet::new()));
+        }
+        let read = futures::stream::iter(names).map(|name| self.get::<Node>(&list, name)).buffered(AT_ONCE);
+        let (mut found, mut deleted) = (Vec::new(), BTreeSet::new());
+        for (name, read) in names.iter().zip(read.collect::<Vec<_>>().await) {
+            match read {
+                Ok(Some(node)) => found.extend(keep(node)),
+                Ok(None) => drop(deleted.insert(name.clone())),
+                // Who may list them can usually get them.
+                Err(error) if error.is_forbidden() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, deleted))
     }
 
     /// Returns the events that tell of the deletion of these nodes, as far as they can be read.

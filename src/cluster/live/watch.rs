@@ -434,9 +434,11 @@ impl<'a> Watch<'a> {
         }
         let mut missing = missing_nodes(&self.snapshot);
         self.nodes.gone.retain(|node| missing.contains(node));
+        self.snapshot.deleted_nodes.retain(|node| missing.contains(node));
         missing.retain(|node| !self.nodes.gone.contains(node));
         match self.live.nodes_named(&missing, |node| Some(keep_node(node, false))).await {
-            Ok(found) => {
+            Ok((found, deleted)) => {
+                self.snapshot.deleted_nodes.extend(deleted);
                 for node in found {
                     missing.remove(&node.metadata.name);
                     apply(ListChange::Applied(Box::new(node)), &mut self.snapshot.nodes, |_| true);

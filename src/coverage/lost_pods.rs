@@ -2,10 +2,10 @@
 //!
 //! After an hour no event tells. What remains is the difference between nodes that are otherwise alike.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::common_cause::POOL_LABELS;
 use super::node_class::NodeClasses;
@@ -65,7 +65,11 @@ fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPo
         let is_lost = |node: &NodePods<'_>| node.decision.is_some() && node.pods.is_empty() && !is_removed(node.node);
         deleted.retain(|(_, node)| node.is_some_and(is_lost));
     }
-    let nodes: BTreeSet<&str> = deleted.iter().filter_map(|(_, node)| Some(node.as_ref()?.node)).collect();
+    let lost = deleted.iter().filter_map(|(event, node)| {
+        let node = node.as_ref()?.node;
+        Some((node, lost_at(facts, node, event)?))
+    });
+    let lost: BTreeMap<&str, Timestamp> = lost.collect();
     let deleted: Vec<&Event> = deleted.into_iter().map(|(event, _)| event).collect();
     // Pods created earlier do not replace deleted ones, unless they are those of a surge.
     let first = began.filter(|began| *began < first && facts.revisions.all.len() > 1).unwrap_or(first);
@@ -76,18 +80,57 @@ fn by_events(facts: &Facts<'_>, removed: Option<&RemovedNodes>) -> Option<LostPo
     let eligible = facts.node_pods.iter().filter(|node| node.should_run());
     let replaced = eligible.flat_map(|node| node.pods.iter().copied()).filter(is_since).count();
     let nodes = match is_known {
-        true => nodes.len(),
+        true => lost.len(),
         false => number(&deleted).saturating_sub(number(&created).max(replaced)).min(without_pod(false)),
     };
-    let at = deleted.iter().filter_map(|event| event.last_seen()).max()?;
+    let at = match is_known {
+        true => lost.into_values().max()?,
+        false => deleted.iter().filter_map(|event| event.last_seen()).max()?,
+    };
     let changes = Command::kubectl(&["ds", "changes"]).namespace(&facts.daemon_set.metadata.namespace);
     let fix = Fix::new("to see what has changed", changes);
     (nodes > 0).then_some(LostPods { nodes, at: Some(at), unlike: None, fix })
 }
 
+/// Returns when a node lost the last of its pods, one of which the controller has deleted; `None` if that one was replaced, and nothing
+/// tells when the next one went.
+fn lost_at(facts: &Facts<'_>, node: &str, deleted: &Event) -> Option<Timestamp> {
+    let (at, pod) = (deleted.last_seen()?, deleted_pod(deleted)?);
+    let metadata = &facts.daemon_set.metadata;
+    let is_own = |event: &&Event| {
+        let object = &event.involved_object;
+        let suffix = object.name.strip_prefix(&*metadata.name).and_then(|rest| rest.strip_prefix('-'));
+        object.kind == "Pod" && object.namespace == metadata.namespace && suffix.is_some() && object.name != pod
+    };
+    let later = facts.index.snapshot.events.iter().filter(is_own).filter(|event| event.last_seen() >= Some(at));
+    let (mut is_replaced, mut evicted) = (false, None);
+    for event in later {
+        match &*event.reason {
+            "Scheduled" => is_replaced |= event.message.rsplit_once(' ').is_some_and(|(_, name)| name == node),
+            "TaintManagerEviction" if is_on(facts, &event.involved_object.name, node) => {
+                evicted = evicted.max(event.last_seen());
+            }
+            _ => {}
+        }
+    }
+    evicted.or(Some(at).filter(|_| !is_replaced))
+}
+
+fn is_on(facts: &Facts<'_>, pod: &str, node: &str) -> bool {
+    node_of_pod(facts, pod).is_some_and(|pods| pods.node == node)
+}
+
+/// Returns the pod that an event of the controller tells was deleted.
+fn deleted_pod(event: &Event) -> Option<&str> {
+    event.message.strip_prefix("Deleted pod: ")
+}
+
 /// Returns the node of a deleted pod; `None` if no event says where it was.
 fn node_of<'f, 'a>(facts: &'f Facts<'a>, deleted: &Event) -> Option<&'f NodePods<'a>> {
-    let pod = deleted.message.strip_prefix("Deleted pod: ")?;
+    node_of_pod(facts, deleted_pod(deleted)?)
+}
+
+fn node_of_pod<'f, 'a>(facts: &'f Facts<'a>, pod: &str) -> Option<&'f NodePods<'a>> {
     let mut events = facts.index.events_named("Pod", &facts.daemon_set.metadata.namespace, pod).into_iter();
     // Its kubelet has stopped it, even if it was scheduled long ago.
     let node = events.find_map(|event| match (&*event.reason, &*event.source.host) {
@@ -261,6 +304,26 @@ mod tests {
         };
         assert_eq!((surge("a"), surge("b")), (false, true), "the second pod of a node");
         assert_eq!(with(&[("a", json!({}), false), lost("b")], &[deleted("11:59:20")]), None, "one is to be created");
+    }
+
+    #[test]
+    fn a_pod_that_a_rollout_has_replaced_is_not_the_one_that_was_lost_later() {
+        let lost_at = |evicted: Option<&str>| {
+            let assigned = |pod: &str| format!("Successfully assigned default/{pod} to b");
+            let world = world()
+                .node("a", json!({}))
+                .pod("agent-a", "a", json!({}))
+                .node("b", json!({"spec": {"taints": [{"key": "dedicated", "effect": "NoExecute"}]}}))
+                .event("Pod", "agent-x", "Scheduled", &assigned("agent-x"), "11:30:00")
+                .event("DaemonSet", "agent", "SuccessfulDelete", "Deleted pod: agent-x", "11:40:00")
+                .event("Pod", "agent-y", "Scheduled", &assigned("agent-y"), "11:40:00");
+            let world = evicted.into_iter().fold(world, |world, time| {
+                world.event("Pod", "agent-y", "TaintManagerEviction", "Marking for deletion Pod default/agent-y", time)
+            });
+            world.coverage().lost_pods.and_then(|lost| Some(lost.at?.to_string()))
+        };
+        assert_eq!(lost_at(Some("11:59:00")), Some(at("11:59:00")));
+        assert_eq!(lost_at(None), None);
     }
 
     /// A rollout deletes and creates pods, too: only where each pod was tells them apart.

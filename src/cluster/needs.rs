@@ -102,6 +102,8 @@ impl Query {
             Wanted::Revisions => none,
             Wanted::History => Needs { pods: Pods::Own, ..none },
             Wanted::Change => Needs {
+                // Whether new pods have room depends on what admission makes of them.
+                scope: CoverageScope { admission: true, ..CoverageScope::default() },
                 cluster: Cluster::Nodes,
                 pods: Pods::Own,
                 events: self.events_about(None),

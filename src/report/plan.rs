@@ -318,6 +318,8 @@ pub enum WarningCode {
     TargetNotProven,
     /// The new pods would not fit on nodes.
     NoRoom,
+    /// The new pods fit only where the scheduler preempts other pods for them.
+    Preempts,
     /// New pods do not become available, for a reason that is not tied to their nodes, such as a scheduler that is down.
     NotByNodes,
     /// The API server refuses new pods at present.

@@ -21,7 +21,7 @@ use crate::plan::SpecFields;
 use crate::report::coverage::Incomplete;
 use crate::report::fix::Fix;
 use crate::report::plan::{Warning, WarningCode};
-use crate::report::preview::{NodeChange, PodChange, Preview};
+use crate::report::preview::{NodeChange, PodChange, PreemptedPod, Preview};
 use crate::report::{count, count_and};
 use crate::scheduling::affinity::RequiredNodeAffinity;
 use crate::scheduling::daemon_pods;
@@ -73,6 +73,8 @@ impl NewPods {
         let mut of_old = None;
         for (node, pod) in nodes.flat_map(|node| node.pods.iter().map(|pod| (node.node, *pod))) {
             let (is_replaced, takes_more) = *of_hash.entry(pod.revision_hash()).or_insert_with(|| replaced(pod));
+            // Admission may add more than it did when the pod was created.
+            let takes_more = takes_more || is_replaced && requests_more(&made, &pod.spec);
             // A pod that was not scheduled leaves no room behind.
             let is_unplaced = is_replaced && pod.spec.node_name.is_empty();
             let is_too_small = || before.index.node(node).is_some_and(|node| !fits_alone(before.index, &made, node));
@@ -147,12 +149,23 @@ impl NewPods {
             let fix = is_stopped.then(|| Fix::new(advice, set::command(&name_of(&self.after), fields)));
             Warning { fix, ..Warning::new(WarningCode::NoRoom, message) }
         });
+        let preempting: Vec<_> = rows.iter().filter_map(|row| row.preemption.as_ref()).collect();
+        let preempted =
+            preempting.first().and_then(|on| on.pods.iter().chain(on.some_of.iter().flat_map(|of| &of.pods)).next());
+        let preempts = preempted.map(|PreemptedPod { namespace, name, priority, .. }| {
+            let all: usize = preempting.iter().map(|on| on.pods.len() + on.some_of.iter().map(|of| of.at_least).sum::<usize>()).sum();
+            let (pods, nodes) = (count(all, "pod"), count(preempting.len(), "node"));
+            let message = format!(
+                "on {nodes}, the scheduler preempts {pods} to make room for the new pods, such as {namespace}/{name} (priority {priority})"
+            );
+            Warning::new(WarningCode::Preempts, message)
+        });
         let left_open = format!("whether the new pods fit on {} is not known", count(unknown, "node"));
         let mut unread = if unknown > 0 { incomplete_for_room(snapshot, &left_open) } else { Vec::new() };
         if unknown > 0 && unread.is_empty() {
             unread = other_reasons.into_iter().map(|why| Incomplete { affects_counts: false, ..why }).collect();
         }
-        (grown.into_iter().chain(taken).collect(), unread)
+        (grown.into_iter().chain(preempts).chain(taken).collect(), unread)
     }
 
     /// Warns about Pending pods that may be scheduled in the place of deleted pods, so that the new pods would not fit.
@@ -392,8 +405,9 @@ mod tests {
             world = world.node(node, allocatable).pod(&format!("agent-{node}"), node, own);
         }
         world.snapshot.limit_ranges.push(serde_json::from_value(limits).unwrap());
+        // Whether the second one has room for it depends on its other pods.
         let pods = new_pods(&world.finish(), &of("agent:4"), None);
-        assert_eq!(pods.grown.iter().collect::<Vec<_>>(), ["n0"]);
+        assert_eq!(pods.grown.iter().collect::<Vec<_>>(), ["n0", "n1"]);
     }
 
     /// A restart makes pods of the same size, which run on because nobody has asked whether they still fit.

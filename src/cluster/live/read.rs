@@ -212,7 +212,10 @@ impl Reader<'_> {
 
     async fn limit_ranges(&self, matcher: &DaemonSetMatcher) -> Result<Vec<LimitRange>, ClusterError> {
         match self.needs.scope.admission {
-            true => self.list_scope(List::of(Kind::LimitRanges), matcher, Some).await,
+            true => {
+                let kind = Kind::LimitRanges;
+                self.if_possible(kind, self.list_scope(List::of(kind), matcher, Some)).await
+            }
             false => Ok(Vec::new()),
         }
     }
@@ -243,7 +246,10 @@ impl Reader<'_> {
 
     /// Reads a kind of class, if admission is simulated.
     async fn classes<T: Object>(&self, kind: Kind) -> Result<Vec<T>, ClusterError> {
-        if self.needs.scope.admission { self.list_or_gap(List::of(kind), Some).await } else { Ok(Vec::new()) }
+        if !self.needs.scope.admission {
+            return Ok(Vec::new());
+        }
+        self.if_possible(kind, self.list_or_gap(List::of(kind), Some)).await
     }
 
     async fn leases(&self) -> Result<Vec<Lease>, ClusterError> {

@@ -80,12 +80,21 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
             findings.push(finding);
             continue;
         }
-        findings.push(match SchedulerPlugin::of(code).map(|plugin| plugin.input) {
-            None => scheduler_rejected(reason),
-            Some(input) if is_recomputed(subject, node, pod, input) => no_longer_true(subject, code, reason, last),
-            Some(PluginInput::OtherPods) if other_pods::is_over(subject, node, pod, reason) => {
-                no_longer_true(subject, code, reason, last)
+        let input = SchedulerPlugin::of(code).map(|plugin| plugin.input);
+        let is_over = |input| match input {
+            input if is_recomputed(subject, node, pod, input) => true,
+            PluginInput::OtherPods => other_pods::is_over(subject, node, pod, reason),
+            _ => false,
+        };
+        if input.is_some_and(is_over) {
+            // What is computed to keep the pod from the node holds now.
+            if recomputed.is_empty() {
+                findings.push(no_longer_true(subject, code, reason, last));
             }
+            continue;
+        }
+        findings.push(match input {
+            None => scheduler_rejected(reason),
             Some(PluginInput::OtherPods) => other_pods::reported(subject, reason),
             Some(PluginInput::Features) => node_feature_missing(node, &[]),
             Some(PluginInput::Devices) => {

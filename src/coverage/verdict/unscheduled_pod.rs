@@ -400,13 +400,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_says_comes_before_another_rule_that_fails_by_now() {
+    fn what_the_scheduler_said_and_is_over_is_not_told_beside_another_rule_that_fails_by_now() {
         let container = json!({"name": "agent", "resources": {"requests": {"cpu": "6"}}});
         let says = says("node(s) didn't have free ports for the requested pod ports");
         let pod = json!({"spec": {"containers": [container]}});
         let node = world().node("n", json!({})).pending_pod("agent-x", "n", &says, pod).only_node();
         let codes: Vec<R> = node.reasons.iter().map(|reason| reason.code).collect();
-        assert_eq!(codes, [R::HostPortConflict, R::NeverFits]);
+        assert_eq!(codes, [R::NeverFits]);
     }
 
     /// With `--node`, pods of other nodes are not known: they decide only by their own rules.

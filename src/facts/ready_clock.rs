@@ -13,7 +13,8 @@ use crate::model::snapshot::Snapshot;
 /// Returns the time up to which `minReadySeconds` is counted for the pods of a DaemonSet.
 ///
 /// If the clocks of the snapshot and this machine differ, that is the earlier time; or a later one, if the controller,
-/// which has its own clock, counts pods as available that are not available at that time.
+/// which has its own clock, counts pods as available that are not available at that time. A dump that does not say when it was made was
+/// made after the newest time in it, at which a pod may have become ready.
 pub fn ready_clock<'p>(
     daemon_set: &DaemonSet,
     pods: impl IntoIterator<Item = &'p Pod>,
@@ -21,21 +22,26 @@ pub fn ready_clock<'p>(
 ) -> Timestamp {
     let (now, difference) = (snapshot.now, snapshot.clock_difference);
     let min_ready = SignedDuration::from_secs(daemon_set.spec.min_ready_seconds);
-    if difference.is_zero() || min_ready.is_zero() {
+    if difference.is_zero() && !snapshot.is_now_estimated || min_ready.is_zero() {
         return now;
     }
     let earliest = now.checked_sub(difference.max(SignedDuration::ZERO)).unwrap_or(Timestamp::MIN);
-    counted(daemon_set, pods, min_ready).map_or(earliest, |counted| counted.max(earliest))
+    let written = match status_written_at(daemon_set) {
+        None if snapshot.is_now_estimated && daemon_set.is_observed() => Timestamp::MAX,
+        None => return earliest,
+        Some(written) => written,
+    };
+    counted(daemon_set, written, pods, min_ready).map_or(earliest, |counted| counted.max(earliest))
 }
 
 /// Returns the time at which as many pods are available as the controller counts, the oldest ones first; pods whose
 /// `minReadySeconds` ended after the controller wrote its status are excluded, because it cannot have counted them.
 fn counted<'p>(
     daemon_set: &DaemonSet,
+    written: Timestamp,
     pods: impl IntoIterator<Item = &'p Pod>,
     min_ready: SignedDuration,
 ) -> Option<Timestamp> {
-    let written = status_written_at(daemon_set)?;
     let since = |pod: &Pod| {
         let ready = pod.condition("Ready").filter(|_| pod.is_ready())?.last_transition_time.get()?;
         // A kubelet's clock may be behind: no pod is ready before it is created.

@@ -1519,6 +1519,18 @@ fn the_unavailable_pods_that_a_new_spec_replaces_at_once_are_counted() {
     // One may be unavailable anyway.
     assert_eq!(at_once(world(), &nodes), None);
     assert_eq!(at_once(world(), &["new crashing", "old crashing", "old crashing"]), Some(2));
+    for (unready, stops) in [("11:50:00", true), ("11:31:00", false)] {
+        let world = ["b", "c", "d"].into_iter().fold(with_states(world(), &["new"]), |world, node| {
+            let mut pod = old();
+            pod["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(unready)}]);
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            world.node(node, json!({})).unready_pod(&format!("old-{node}"), node, crashes, pod)
+        });
+        let status = status(world);
+        assert_eq!(status.replaced_at_once, Some(3), "{status:?}");
+        assert_eq!(commands(&status).contains(&"kubectl ds pause -n default agent".to_owned()), stops, "{status:?}");
+    }
 }
 
 /// Coverage, status, the default of `undo`, and the way back of `partition` name the same target revision.

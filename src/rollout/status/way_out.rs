@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::held::is_unverified;
+use super::problems::replaced_at_once;
 use crate::coverage::{delete_pod, refusal_reason};
 use crate::facts::controller::check_scheduler;
 use crate::facts::revisions::name_of;
@@ -96,6 +97,10 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
             let stop = undo.as_ref().and_then(|_| stop(situation, step));
             vec![undo, stop]
         }
+        // They have failed since it began: it may spread to the others, and nothing tells that new pods are better off.
+        Verdict::Progressing if replaced_at_once(situation, step).is_some() && fails_since(situation) => {
+            vec![stop(situation, step)]
+        }
         _ if !is_stuck => Vec::new(),
         _ if situation.stalled_since(step).is_some() => vec![delete_replaced(step)],
         _ if retry.is_some() => vec![retry],
@@ -147,9 +152,16 @@ pub(super) fn way_out(situation: &Situation<'_>, judgement: &Judgement<'_, '_>) 
     fixes.into_iter().chain([is_over.then(|| restore_pace(situation)).flatten()]).flatten().collect()
 }
 
+/// Returns whether old pods have become unready since the rollout began.
+fn fails_since(situation: &Situation<'_>) -> bool {
+    let began = situation.rollout_began_at();
+    let unready = situation.nodes.iter().filter_map(|node| node.old?.unready_since());
+    unready.zip(began.into_iter().cycle()).any(|(since, began)| since > began)
+}
+
 /// Suggests stopping the controller before it replaces more pods, if nobody puts that back.
 fn stop(situation: &Situation<'_>, step: &NextStep<'_>) -> Option<Fix> {
-    let goes_on = step.update().is_some_and(|update| !update.candidates.is_empty());
+    let goes_on = step.update().is_some_and(|update| !update.candidates.is_empty() || !update.delete.is_empty());
     let pause = name_of(situation.daemon_set).command("pause");
     let may_be_stopped = goes_on && holder(situation.daemon_set).is_none();
     may_be_stopped.then(|| Fix::new("to stop it until the cause is known", pause))

@@ -459,3 +459,26 @@ fn what_was_lost_with_the_sandbox_has_not_crashed() {
         assert!(reasons.len() == 1, "{told}");
     }
 }
+
+#[test]
+fn a_container_that_its_kubelet_does_not_restart_does_not_loop() {
+    for (ended, ready, policy, code, is_stuck) in [
+        ("09:00:00", "True", None, 1, true),
+        ("09:00:00", "True", None, 0, true),
+        ("09:00:00", "True", Some("Always"), 1, true),
+        // It waits for up to 5 minutes.
+        ("11:56:00", "True", None, 1, false),
+        ("09:00:00", "True", Some("Never"), 1, false),
+    ] {
+        let status = json!({"restartCount": 0, "state": {"terminated": {"exitCode": code, "reason": "Error",
+            "startedAt": at("08:00:00"), "finishedAt": at(ended)}}});
+        let node = json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        let container = json!({"name": "agent", "restartPolicy": policy});
+        let spec = json!({"spec": {"nodeName": "n", "containers": [container]}});
+        let reason = first(world().node("n", node).unready_pod("agent-x", "n", status, spec));
+        assert_eq!(reason.code, R::CrashLooping, "{reason:?}");
+        let advice = &reason.fix.advice;
+        assert_eq!(advice.starts_with("delete the pod: the kubelet"), is_stuck, "{ended} {policy:?}: {reason:?}");
+        assert_eq!(reason.message.contains("not restarted for 3h"), is_stuck, "{reason:?}");
+    }
+}

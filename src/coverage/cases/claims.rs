@@ -103,6 +103,12 @@ fn what_the_kubelet_warns_of_before_the_containers_start_is_told() {
             "fsGroupChangePolicy",
         ),
         (
+            "VolumePermissionChangeInProgress",
+            "Setting volume ownership for mount, processed 5121525 files.",
+            R::ContainersStarting,
+            "fsGroupChangePolicy",
+        ),
+        (
             "FailedSync",
             "error determining status: rpc error: code = Unknown desc = Error response from daemon: layer does not exist",
             R::ContainersStarting,

@@ -131,6 +131,7 @@ fn an_image_for_another_platform_is_kept_from_such_nodes() {
         ("windows", "amd64", "add nodeSelector kubernetes.io/os: linux"),
         ("linux", "arm64", "add nodeSelector kubernetes.io/arch: amd64"),
         ("linux", "s390x", "add nodeSelector kubernetes.io/arch: amd64"),
+        ("linux", "amd64", "other nodes of linux/amd64 run this image"),
     ] {
         let world = node(node(world(), "m", "linux", "amd64"), "n", os, arch).pod("agent-m", "m", json!({}));
         let coverage = world.unready_pod("agent-n", "n", status.clone(), json!({})).coverage();

@@ -279,20 +279,25 @@ pub fn raised_request(subject: &Subject, room: &NodeRoom<'_>, pod: &Pod, resourc
         // A template with a request of its own may fit.
         Some(range) => (
             format!("limitrange {} sets this by default", range.name),
-            format!("set the {resource} request that the pods need in the template, or change limitrange {}", range.name),
+            format!(
+                "set the {resource} request that the pods need in the template, or change limitrange {} and delete the pod, which keeps its request",
+                range.name
+            ),
             finding.origin,
         ),
         None if own > 0 => (
             "admission made it more".to_owned(),
-            "limit what raises the request as pods are created (maxAllowed of a VerticalPodAutoscaler, or another mutating webhook)".to_owned(),
+            "limit what raises the request as pods are created (maxAllowed of a VerticalPodAutoscaler, or another mutating webhook), and delete the \
+             pod, which keeps its request"
+                .to_owned(),
             Origin::Admission,
         ),
         None => {
             let adds = match resource {
                 "vpc.amazonaws.com/pod-eni" => "the SecurityGroupPolicy that selects them",
-                _ => "what adds it: a mutating webhook, or a LimitRange, whose default a request in the template replaces",
+                _ => "what adds it (a mutating webhook, or a LimitRange, whose default a request in the template replaces)",
             };
-            ("admission adds this".to_owned(), format!("exempt these pods from {adds}"), Origin::Admission)
+            ("admission adds this".to_owned(), format!("exempt these pods from {adds}, and delete the pod, which keeps its request"), Origin::Admission)
         }
     };
     let advice = Sentence::from(advice);

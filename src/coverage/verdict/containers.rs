@@ -258,7 +258,7 @@ fn init_blocked(subject: &Subject, pod: &Pod, events: &[&Event], is_told: bool) 
 const AT_START: &[Cause] = &[
     cause(
         FixIn::Template,
-        &["consider using onrootmismatch"],
+        &["consider using onrootmismatch", "setting volume ownership for "],
         "wait: the kubelet gives every file of the volume to fsGroup; with fsGroupChangePolicy: OnRootMismatch in the securityContext of \
          the template, it does so only once",
     ),

@@ -276,6 +276,24 @@ fn follows_another(pod: &Pod, container: &Container, end: &ContainerStateTermina
 /// How often a kubelet replaces the sandbox of a pod that does not keep one.
 const REPLACED: i32 = 3;
 
+const NOT_RESTARTED: &str = "delete the pod: the kubelet does not restart the container, and should after 5m at the latest; if a new pod \
+     ends like this, too, restart or upgrade the kubelet of the node";
+
+/// Returns when a container ended that the kubelet of a node that answers should have restarted since: it waits 5 minutes at most
+/// (`MaxCrashLoopBackOff`, pkg/kubelet/kubelet.go, release 1.37.2).
+fn not_restarted_since(
+    subject: &Subject,
+    pod: &Pod,
+    container: &Container,
+    status: &ContainerStatus,
+) -> Option<Timestamp> {
+    let restarts = container.restart_policy.as_deref().is_none_or(|policy| policy == "Always");
+    let answers = || subject.index.node(&pod.spec.node_name).is_some_and(Node::is_ready);
+    let ended = status.state.terminated.as_ref()?.finished_at.get()?;
+    let is_late = subject.seconds_since(ended) > RECENT_END;
+    (is_late && restarts && !pod.metadata.is_terminating() && answers()).then_some(ended)
+}
+
 /// Finds that the kubelet ends the containers of a pod again and again because it replaces their sandbox: `SyncPod`,
 /// pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2.
 pub fn sandbox_changes(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
@@ -410,6 +428,11 @@ pub fn crash_looping(
         message = message.words(", ").example(quoted(text));
     }
     message = message.words("; restarts: ").number(i64::from(status.restart_count));
+    if let Some(ended) = not_restarted_since(subject, pod, container, status) {
+        let message = message.words("; not restarted for ").age(subject.seconds_since(ended));
+        let finding = Finding::new(ReasonCode::CrashLooping, message, NOT_RESTARTED);
+        return finding.with_origin(Origin::Node).with_command(delete_pod(pod));
+    }
     let not_started = end.and_then(|end| start_failed(subject, pod, &end.reason, &end.message));
     let command = logs(subject, pod, &container.name, is_log_of_previous(container, status, end));
     let said = end.and_then(|end| telling_line(&end.message));

@@ -385,6 +385,12 @@ pub fn other_platform(subject: &Subject, pod: &Pod) -> String {
             "the image is not for {platform}, although that of another revision is: build it for {platform}, or use one that is"
         );
     }
+    if is_known && os.as_deref() != Some("windows") && same_elsewhere(subject, pod).any(|other| has_same(&other)) {
+        return format!(
+            "other nodes of {platform} run this image: its tag was pushed again for another platform since, or the copy on the node is \
+             damaged; remove that from the node, and use an image that is for {platform}"
+        );
+    }
     for (key, here) in KEYS.into_iter().zip(&here) {
         let others: Vec<String> = works_on(key).into_iter().collect();
         if let ([other], true) = (others.as_slice(), here.as_ref().is_some_and(|here| !others.contains(here))) {

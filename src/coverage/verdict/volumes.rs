@@ -249,8 +249,8 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
         _ => TemplatePart::Anything,
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
-        let show = missing.show(&subject.daemon_set.metadata.namespace);
-        return finding(missing.advice()).with_origin(missing.origin()).with_command(show);
+        let (origin, advice, command) = missing.remedy(subject);
+        return finding(advice).with_origin(origin).with_command(command);
     }
     if let Some((driver, lacks)) = absent_driver(said) {
         // The template is right: it is up to the DaemonSet of the driver.

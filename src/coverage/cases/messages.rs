@@ -1366,6 +1366,22 @@ fn what_only_follows_another_container_is_told_after_it() {
     }
 }
 
+#[test]
+fn what_others_wait_for_and_does_not_answer_is_told_before_them() {
+    let follows = "Lost connection to CSI driver, exiting";
+    for (said, code) in [(follows, R::ReadinessFailing), ("panic: x", R::CrashLooping)] {
+        let containers = json!([{"name": "registrar", "image": "a:1"}, {"name": "driver", "image": "b:1"}]);
+        let mut registrar = ended("Error", 1, said);
+        registrar["name"] = json!("registrar");
+        let driver = json!({"name": "driver", "ready": false, "started": true, "state": {"running": {"startedAt": at("11:40:00")}}});
+        let patch = json!({"spec": {"containers": containers}, "status": {"containerStatuses": [registrar, driver]}});
+        let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
+        let reason = first(world);
+        assert_eq!(reason.code, code, "{}", reason.message);
+        assert_eq!(reason.message.starts_with("container driver is running"), said == follows, "{}", reason.message);
+    }
+}
+
 /// What waits for another container ends later, whatever the order of the template.
 #[test]
 fn of_containers_that_say_nothing_the_one_that_ends_sooner_is_told_first_and_the_others_with_it() {

@@ -408,6 +408,30 @@ fn a_sandbox_gets_advice_by_what_is_said() {
     }
 }
 
+/// What the runtime does for the whole pod is in the securityContext of the pod, if the template has it there.
+#[test]
+fn a_sandbox_that_fails_of_what_the_template_asks_for_names_the_field() {
+    let labeled = json!({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}});
+    let in_container = json!({"containers": [{"name": "agent", "image": "agent:2",
+        "securityContext": {"seLinuxOptions": {"type": "spc_t"}}}]});
+    let sysctl = json!({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}]}});
+    let keycreate =
+        "failed to set /proc/self/attr/keycreate on procfs: write /proc/self/attr/keycreate: invalid argument";
+    let no_sysctl = "error during container init: open /proc/sys/net/ipv4/tcp_rmem: no such file or directory";
+    for (template, said, advice) in [
+        (&labeled, keycreate, "correct seLinuxOptions"),
+        (&in_container, keycreate, "check the container runtime"),
+        (&json!({}), keycreate, "check the container runtime"),
+        (&sysctl, no_sysctl, "correct sysctl net.ipv4.tcp_rmem"),
+        (&labeled, no_sysctl, "check the container runtime"),
+    ] {
+        let message = format!("Failed to create pod sandbox: rpc error: {said}");
+        let world = creating().template(template.clone());
+        let reason = first(world.event("Pod", "agent-x", "FailedCreatePodSandBox", &message, "11:59:00"));
+        assert!(reason.fix.advice.starts_with(advice), "{template} {said}: {}", reason.fix.advice);
+    }
+}
+
 /// The container runtime was not called yet, so its log contains nothing.
 #[test]
 fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {

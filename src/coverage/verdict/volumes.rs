@@ -144,6 +144,13 @@ const CAUSES: &[Cause] = &[
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     ),
+    // The kubelet gives a token to the user of the pod if all containers have the same one: `FsUserFrom`, pkg/volume/util/util.go.
+    cause(
+        FixIn::Asked,
+        &["chown …not supported by windows"],
+        "remove runAsUser and fsGroup from the securityContext of the template and its containers: Windows has no such users, only \
+         windowsOptions.runAsUserName",
+    ),
     cause(
         FixIn::Template,
         &["permission denied", "operation not permitted", "applyfsgroup failed", "lchown"],

@@ -116,7 +116,8 @@ fn missing(facts: &Facts<'_>) -> Vec<(Kind, i64)> {
 /// Returns whether the API server, or an event a few seconds later, tells that a node was deleted. Its pods are being deleted a minute
 /// later (`gcOrphaned`, pkg/controller/podgc/gc_controller.go, release 1.37.2).
 fn is_told_to_be_deleted(facts: &Facts<'_>, node: &str) -> bool {
-    facts.index.snapshot.deleted_nodes.contains(node) || facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
+    facts.index.snapshot.deleted_nodes.contains(node)
+        || facts.index.events_named("Node", "", node).into_iter().any(Event::is_removal_of_node)
 }
 
 /// Returns how many nodes may have lost their pod since the status was written, because a rollout replaces it.

@@ -124,8 +124,9 @@ impl<'a> Run<'a> {
                 ended = Ended::Stopped(trouble);
             }
         }
-        if let Some(daemon_set) = watch.last_snapshot().daemon_sets.first() {
-            self.back_to = Revisions::of(daemon_set, watch.last_snapshot()).way_back(self.back_to);
+        let snapshot = watch.last_snapshot();
+        if let Some(daemon_set) = snapshot.daemon_sets.first() {
+            self.back_to = Revisions::of(daemon_set, snapshot).way_back(self.back_to, snapshot);
         }
         match ended {
             Ended::Done { held, failures, .. } => {

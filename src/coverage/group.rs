@@ -168,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::FindingGroups;
-    use crate::coverage::test_support::world;
+    use crate::coverage::test_support::{at, world};
     use crate::coverage::verdict::finding::Finding;
     use crate::coverage::verdict::sentence::Sentence;
     use crate::report::coverage::{Affected, Attention};
@@ -197,6 +197,14 @@ mod tests {
             let tainted = json!({"spec": {"taints": [{"key": "retired", "effect": effect}]}});
             let world = world().node("a", json!({})).pod("agent-a", "a", json!({}));
             let coverage = world.node("n", tainted).pod("agent-n", "n", json!({})).coverage();
+            let problems = coverage.problems_by_code();
+            assert_eq!(coverage.urgency(&problems).0, attention, "{problems:?}");
+        }
+        for (deleted, attention) in [(None, Attention::Fails), (Some(at("11:59:00")), Attention::Passes)] {
+            let metadata = json!({"deletionTimestamp": deleted, "finalizers": ["foregroundDeletion"]});
+            let world = world().daemon_set(json!({ "metadata": metadata })).node("a", json!({}));
+            let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+            let coverage = world.unready_pod("agent-a", "a", crashes, json!({})).coverage();
             let problems = coverage.problems_by_code();
             assert_eq!(coverage.urgency(&problems).0, attention, "{problems:?}");
         }

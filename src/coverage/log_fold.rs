@@ -58,7 +58,7 @@ impl Fold {
 }
 
 /// Returns the pattern shared by lines that differ only in times, numbers and names.
-fn pattern(line: &str, names: [&str; 2]) -> String {
+pub(super) fn pattern(line: &str, names: [&str; 2]) -> String {
     let line =
         names.into_iter().filter(|name| !name.is_empty()).fold(line.to_owned(), |line, name| without(&line, name));
     let mut pattern = String::with_capacity(line.len());

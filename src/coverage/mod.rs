@@ -30,7 +30,6 @@ pub(crate) mod test_support;
 mod verdict;
 pub mod walk;
 
-pub(crate) use verdict::PROGRESS_DEADLINE;
 pub(crate) use verdict::admission::admitted;
 pub(crate) use verdict::admission::service_account;
 pub(crate) use verdict::containers::{keeps_ending, restarts_often, telling_log};
@@ -48,3 +47,4 @@ pub(crate) use verdict::node_plugin::NodePlugin;
 pub(crate) use verdict::quota::{exceeds_quota, has_room_for, is_above_quota};
 pub(crate) use verdict::terminating::{CLEANUP, COLLECTION};
 pub(crate) use verdict::unscheduled_pod::SCHEDULED;
+pub(crate) use verdict::{PROGRESS_DEADLINE, failed_end};

@@ -49,7 +49,9 @@ fn of_daemon_set<'a>(index: &'a Index<'a>, daemon_set: &'a DaemonSet) -> StaleCo
     let facts = Facts::new(index, daemon_set);
     let namespace = &daemon_set.metadata.namespace;
     let of_live = uses(&facts.revisions.live);
-    let found = of_live.iter().map(|used| ((used.kind, &*used.name), find(index.snapshot, used, namespace)));
+    let found = of_live
+        .iter()
+        .map(|used| ((used.kind, &*used.name), index.snapshot.config_object(used.kind, namespace, &used.name)));
     let objects: BTreeMap<(Kind, &str), Option<&ConfigObject>> = found.collect();
     let mut of_revisions: BTreeMap<i64, BTreeSet<ConfigUse>> = BTreeMap::new();
     let (mut older, mut unknown): (BTreeMap<ConfigName, Older<'_>>, BTreeSet<ConfigName>) = Default::default();
@@ -145,7 +147,7 @@ fn has_unread_pods(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> bool {
 /// Returns the objects that the template requires but that do not exist: running pods have seen them.
 fn missing(facts: &Facts<'_>, of_live: &BTreeSet<ConfigUse>) -> Vec<ConfigName> {
     let is_missing = |used: &&ConfigUse| {
-        let exists = find(facts.index.snapshot, used, &facts.daemon_set.metadata.namespace).is_some();
+        let exists = find(facts, used).is_some();
         !used.optional && !exists && facts.knows(used.kind)
     };
     let names = of_live
@@ -214,18 +216,16 @@ fn restart(
 pub fn last_changes(facts: &Facts<'_>) -> Vec<(ConfigUse, Timestamp)> {
     let of_live = uses(&facts.revisions.live).into_iter();
     let changed = of_live.filter_map(|used| {
-        let found = find(facts.index.snapshot, &used, &facts.daemon_set.metadata.namespace)?;
+        let found = find(facts, &used)?;
         let at = found.changed_at.or(found.metadata.creation_timestamp.get())?;
         Some((used, at))
     });
     changed.collect()
 }
 
-fn find<'a>(snapshot: &'a Snapshot, used: &ConfigUse, namespace: &str) -> Option<&'a ConfigObject> {
-    let objects = if used.kind == Kind::Secrets { &snapshot.secrets } else { &snapshot.config_maps };
-    let is_it =
-        |object: &&ConfigObject| (&*object.metadata.namespace, &object.metadata.name) == (namespace, &used.name);
-    objects.iter().find(is_it)
+/// Returns an object that pods use, if it was read.
+pub fn find<'a>(facts: &Facts<'a>, used: &ConfigUse) -> Option<&'a ConfigObject> {
+    facts.index.snapshot.config_object(used.kind, &facts.daemon_set.metadata.namespace, &used.name)
 }
 
 /// Returns when a container of a pod last started, or ended if it waits to be started again; when the pod was created if its status does not

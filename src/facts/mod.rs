@@ -5,6 +5,7 @@
 //! server refuses new pods, and which [`controller`] reconciles it.
 
 pub mod controller;
+pub mod exceeded_quota;
 pub mod index;
 pub mod node_removal;
 pub mod ready_clock;
@@ -31,6 +32,7 @@ use crate::scheduling::resources::Amounts;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::DaemonPod;
 use controller::Controller;
+use exceeded_quota::ExceededQuota;
 use index::Index;
 use revisions::Revisions;
 
@@ -387,7 +389,22 @@ impl<'a> Facts<'a> {
 
     /// Returns whether the API server refuses new pods, and is not known to accept them now.
     pub fn still_refuses_pods(&self) -> bool {
-        self.creation_is_refused() && self.is_accepted() != Some(true)
+        self.creation_is_refused() && !self.refusal_is_over()
+    }
+
+    /// Returns whether the API server is not known to refuse new pods any more: it would create one, or, if it was not asked, the quota
+    /// that refused the last one has room for it.
+    pub fn refusal_is_over(&self) -> bool {
+        self.is_accepted().unwrap_or_else(|| self.quota_has_room())
+    }
+
+    /// Returns whether the quota that refused the last pod of the current revision is known to have room for it now.
+    fn quota_has_room(&self) -> bool {
+        let refused = self.newest_event("FailedCreate").filter(|event| event.last_seen() >= self.rollout_began_at());
+        let exceeded = refused.and_then(|event| ExceededQuota::of(&event.message));
+        let of_namespace = self.index.snapshot.resource_quotas.iter();
+        let mut quotas = of_namespace.filter(|quota| quota.metadata.namespace == self.daemon_set.metadata.namespace);
+        exceeded.is_some_and(|it| quotas.any(|quota| quota.metadata.name == it.name && it.has_room(quota)))
     }
 
     /// Returns since when the controller has not renewed its lease, if that is too long.

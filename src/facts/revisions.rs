@@ -3,7 +3,7 @@
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -11,11 +11,13 @@ use crate::model::controller_revision::ControllerRevision;
 use crate::model::daemon_set::{ADVANCED_GROUP, DaemonSet};
 use crate::model::hold::Hold;
 use crate::model::metadata::{OwnerReference, TEMPLATE_GENERATION_ANNOTATION};
+use crate::model::node::Node;
 use crate::model::pod::{ContainerStateWaiting, ContainerStatus, Pod};
 use crate::model::snapshot::Snapshot;
 use crate::model::template::Template;
 use crate::report::age::seconds_between;
 use crate::report::history::{DaemonSetName, RevisionPods, SkippedRevision};
+use crate::report::partition::SKIP_LABEL;
 use crate::scheduling::daemon_pods;
 
 use super::ready_clock::ready_clock;
@@ -454,9 +456,20 @@ impl<'a> Revisions<'a> {
     }
 
     /// Returns the number of the revision to which a stage is taken back that has replaced pods: the one that is [left](Self::proven_not_rolled_back)
-    /// on most nodes, or, if there is none, the one that was `before` the stage. One that has none is not taken back.
-    pub(crate) fn way_back(&self, before: Option<i64>) -> Option<i64> {
-        before.map(|before| self.proven_not_rolled_back().map_or(before, |(left, _)| left.number()))
+    /// on most nodes, or, if there is none, or only on nodes that a stage does not update, the one that was `before` the stage. One that has
+    /// none is not taken back.
+    pub(crate) fn way_back(&self, before: Option<i64>, snapshot: &Snapshot) -> Option<i64> {
+        let is_updated = |node: &&Node| node.is_ready() && !node.metadata.labels.contains_key(SKIP_LABEL);
+        let nodes = snapshot.nodes.iter().filter(is_updated).map(|node| node.metadata.name.as_str());
+        let nodes: HashSet<&str> = nodes.collect();
+        let is_left = |revision: &Revision<'_>| {
+            let is_own = |pod: &&Pod| daemon_pods::is_counted(self.daemon_set, pod);
+            let mut pods =
+                snapshot.pods.iter().filter(is_own).filter(|pod| pod.revision_hash() == revision.object.hash());
+            pods.any(|pod| daemon_pods::target_node(pod).is_some_and(|node| nodes.contains(node)))
+        };
+        let left = self.proven_not_rolled_back().filter(|(left, _)| is_left(left));
+        before.map(|before| left.map_or(before, |(left, _)| left.number()))
     }
 
     /// Returns the revision whose pods are available on the most nodes, excluding those of a template.

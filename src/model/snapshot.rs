@@ -240,6 +240,12 @@ impl Snapshot {
             .map(|(.., name)| name.as_str())
     }
 
+    /// Returns a ConfigMap or Secret, if it was read.
+    pub(crate) fn config_object(&self, kind: Kind, namespace: &str, name: &str) -> Option<&ConfigObject> {
+        let objects = if kind == Kind::Secrets { &self.secrets } else { &self.config_maps };
+        objects.iter().find(|object| object.metadata.is_named(namespace, name))
+    }
+
     /// Returns whether a dump has an object with this name.
     pub(crate) fn has_name(&self, kind: &str, namespace: &str, name: &str) -> bool {
         self.object_names.contains(&(kind.to_owned(), namespace.to_owned(), name.to_owned()))

@@ -6,7 +6,7 @@ use super::text::{columns, count};
 use crate::report::age::{format_age, seconds_between};
 use crate::report::plan::{Attempt, Backoff, ChangePlan, Obstacle, WarningCode};
 
-/// Writes what is backing off, one line per kind of attempt and obstacle to deleting the pods, and how to replace some.
+/// Writes what is backing off, one line per kind of attempt and obstacle to deleting the pods, and how to replace those of the last lines.
 pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
     if plan.backoffs.is_empty() {
         let is_down = plan.warnings.iter().any(|warning| warning.code == WarningCode::ControllerDown);
@@ -14,6 +14,7 @@ pub(super) fn backoffs(plan: &ChangePlan, page: &mut Page<'_>) {
         page.paragraph(tries, style::context);
     }
     let mut rest: Vec<&Backoff> = plan.backoffs.iter().collect();
+    rest.sort_by_key(|it| it.pod.is_some() && it.obstacle.is_none());
     while let Some(first) = rest.first().copied() {
         let is_alike = |other: &&Backoff| (other.attempt, other.obstacle) == (first.attempt, first.obstacle);
         let (alike, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_alike);

@@ -178,6 +178,7 @@ fn changed(change: &ClusterChange) -> Vec<String> {
         }],
         ChangeOf::Cordoned => vec!["cordoned".to_owned()],
         ChangeOf::Uncordoned => vec!["uncordoned".to_owned()],
+        ChangeOf::Rebooted => vec!["rebooted".to_owned()],
         ChangeOf::Untainted => vec![of("taint removed: ", ", ")],
         ChangeOf::RolledOut => rolled_out(change),
         ChangeOf::Tainted => vec![of("taint added or renewed: ", ", ")],

@@ -353,7 +353,10 @@ impl DaemonSetCoverage {
     pub fn urgency(&self, problems: &[Affected]) -> Urgency {
         let failing = || problems.iter().filter(|problem| problem.count > 0 && !problem.passing);
         let has_lost_most = RemovedNodes::are_most(&self.removed_nodes);
+        let is_deleted = self.concerns.iter().any(|concern| concern.code == ReasonCode::DaemonSetDeleting);
         let attention = match () {
+            // Somebody has done with it.
+            () if is_deleted => Attention::Passes,
             () if has_lost_most || failing().any(|problem| problem.code.class() != Class::Node) => Attention::Fails,
             () if failing().next().is_some() => Attention::NodesFail,
             () => Attention::Passes,

@@ -139,6 +139,8 @@ pub enum ChangeOf {
     Uncordoned,
     /// A taint was removed from a node, which only `--watch` can tell.
     Untainted,
+    /// A node was rebooted, as its kubelet has found.
+    Rebooted,
     /// A field manager changed the object. What it changed is not kept: perhaps some of the fields that it owns.
     Written,
 }

@@ -11,7 +11,7 @@ use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
-use crate::report::compare::CompareReport;
+use crate::report::compare::{CompareReport, DaemonSetComparison};
 use crate::report::history::DaemonSetName;
 use crate::report::partition::{Gate, GateFailure};
 use crate::report::reason::ReasonCode;
@@ -53,16 +53,53 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     });
     let others: BTreeSet<(&str, &str)> = others.map(|one| (&*one.namespace, &*one.name)).collect();
     let mut trouble = NewTrouble::new();
-    let mut add = |report: &CompareReport, what: &str, counts: &dyn Fn(Place<'_>, Option<ReasonCode>) -> bool| {
+    let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
+    let have_all_existed = updated.iter().all(|node| existed.contains(node));
+    let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
+    let mut add = |report: &CompareReport, what: &str, saw_begin: bool, counts: &dyn Fn(Place<'_>) -> bool| {
         for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
             let title = format!("{}/{}", one.namespace, one.name);
+            let counts = |node: &str| counts((&one.namespace, &one.name, node));
+            // A node that joined has what as many others had before.
+            let mut known = BTreeMap::new();
+            let mut is_known = |node: &str, code| {
+                !existed.contains(node)
+                    && *known.entry(code).or_insert_with(|| {
+                        let mut before = broken.iter().flat_map(|broken| &broken.daemon_sets);
+                        let before = before.find(|it| (&it.namespace, &it.name) == (&one.namespace, &one.name));
+                        let had = before.map_or(0, |before| with(before, code).count());
+                        had > 0 && with(one, code).filter(|node| !existed.contains(node)).count() <= had
+                    })
+            };
+            // A revision that has been ready nowhere since the rollout began is no evidence against this rollout, nor is one that fails in the same way on as large
+            // a share of the nodes that were not updated.
+            let of_revisions = LazyCell::new(|| OfRevisions::new(&index_before, &index, (&one.namespace, &one.name)));
+            let mut excused = BTreeMap::new();
+            let mut is_of_own_revision = |node: &str, code| {
+                let Some(own) = of_revisions.by_node.get(node).map(|(_, hash)| *hash) else { return false };
+                *excused.entry((code, own)).or_insert_with(|| {
+                    let alike: BTreeSet<&str> = with(one, code).filter(|node| counts(node)).collect();
+                    let count = |is_one: &dyn Fn(&str) -> bool| {
+                        let of_own =
+                            of_revisions.by_node.iter().filter(|(node, (_, hash))| *hash == own && is_one(node));
+                        of_own
+                            .fold((0, 0), |(fail, all), (node, _)| (fail + usize::from(alike.contains(node)), all + 1))
+                    };
+                    let (failing, updated) = count(&|node| updated.contains(node));
+                    let (others_failing, others) = count(&|node| !touched.contains(node));
+                    saw_begin && !of_revisions.worked.contains(own)
+                        || others_failing > 0 && others_failing * updated >= failing * others
+                })
+            };
             let setbacks = one.counted().flat_map(|setback| {
                 let message = if setback.message.is_empty() { "no available pod" } else { &setback.message };
                 setback.nodes.iter().map(move |node| (node, setback.code, setback.passing, message))
             });
             let restarting = one.restarting.iter().map(|node| (node, None, false, "its pod keeps restarting"));
-            let counts = |node: &str, code| updated.contains(node) && counts((&one.namespace, &one.name, node), code);
-            let on_updated = setbacks.chain(restarting).filter(|(node, code, ..)| counts(node, *code));
+            let on_updated = setbacks.chain(restarting).filter(|(node, code, ..)| {
+                let is_one = updated.contains(&***node) && counts(node);
+                is_one && !is_known(node, *code) && !is_of_own_revision(node, *code)
+            });
             for (node, reason, passing, message) in on_updated {
                 trouble.entry((title.clone(), node.clone())).or_insert_with(|| Trouble {
                     failure: GateFailure {
@@ -78,53 +115,14 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
             }
         }
     };
-    let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
-    let have_all_existed = updated.iter().all(|node| existed.contains(node));
-    let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
-    let with = |report: &CompareReport, (namespace, name, _): Place<'_>, code| -> Vec<String> {
-        let one = report.daemon_sets.iter().find(|one| (&*one.namespace, &*one.name) == (namespace, name));
-        let setbacks = one.iter().flat_map(|one| one.counted()).filter(|setback| setback.code == code);
-        let restarting = one.iter().flat_map(|one| &one.restarting).filter(|_| code.is_none());
-        setbacks.flat_map(|setback| &setback.nodes).chain(restarting).cloned().collect()
-    };
-    // A node that joined has what as many others had before.
-    let is_known = |place: Place<'_>, code| {
-        let joined = |node: &&String| !existed.contains(node.as_str());
-        let had = broken.as_ref().map_or(0, |broken| with(broken, place, code).len());
-        !existed.contains(place.2) && had > 0 && with(&report, place, code).iter().filter(joined).count() <= had
-    };
-    // A revision that has been ready nowhere is no evidence against this rollout, nor is one that fails in the same way on as large a
-    // share of the nodes that were not updated.
-    let is_of_own_revision = |place: Place<'_>, code| {
-        let (now, was) = (pods_of(&index, place), pods_of(&index_before, place));
-        let mut hashes: BTreeMap<&str, (bool, &str)> = BTreeMap::new();
-        for (node, pod) in &now {
-            let one = (pod.is_ready(), pod.revision_hash());
-            hashes.entry(node).and_modify(|known| *known = one.min(*known)).or_insert(one);
-        }
-        let Some((_, own)) = hashes.get(place.2).copied() else { return false };
-        let has_worked = was.iter().chain(&now).any(|(_, pod)| pod.revision_hash() == own && pod.is_ready());
-        // What they had before tells nothing of this rollout.
-        let alike: BTreeSet<String> = with(&report, place, code).into_iter().collect();
-        let count = |is_updated: bool| {
-            let is_one = |node: &str| if is_updated { updated.contains(node) } else { !touched.contains(node) };
-            let of_own = hashes.iter().filter(|(node, (_, hash))| *hash == own && is_one(node));
-            of_own.fold((0, 0), |(fail, all), (node, _)| (fail + usize::from(alike.contains(*node)), all + 1))
-        };
-        let ((failing, updated), (others_failing, others)) = (count(true), count(false));
-        !has_worked || others_failing > 0 && others_failing * updated >= failing * others
-    };
     let deleted = LazyCell::new(|| deleted_by(&index, before.now));
-    add(&report, "it did not have before", &|place, code| {
-        !is_known(place, code) && !deleted.contains(&place) && !is_of_own_revision(place, code)
-    });
+    add(&report, "it did not have before", true, &|place| !deleted.contains(&place));
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let deleted = deleted_by(&index, began);
-        add(&all, "may be newer than the rollout", &|(namespace, name, node), code| {
-            !is_known((namespace, name, node), code)
-                && !older.contains(&(namespace, name, node))
+        add(&all, "may be newer than the rollout", false, &|(namespace, name, node)| {
+            !older.contains(&(namespace, name, node))
                 && !deleted.contains(&(namespace, name, node))
                 && !unrelated.contains(&(namespace, name))
         });
@@ -132,9 +130,34 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     trouble
 }
 
-/// Returns the pods of a DaemonSet with their nodes.
-fn pods_of<'a>(index: &Index<'a>, (namespace, name, _): Place<'_>) -> Vec<(&'a str, &'a Pod)> {
-    index.snapshot.daemon_set(namespace, name).map(|it| index.pods_of(it).collect()).unwrap_or_default()
+/// Returns the nodes of a DaemonSet that are worse off for a reason, or whose pods keep restarting if that is not known.
+fn with(one: &DaemonSetComparison, code: Option<ReasonCode>) -> impl Iterator<Item = &str> {
+    let setbacks = one.counted().filter(move |setback| setback.code == code).flat_map(|setback| &setback.nodes);
+    setbacks.chain(one.restarting.iter().filter(move |_| code.is_none())).map(String::as_str)
+}
+
+/// The revisions of the pods of a DaemonSet.
+struct OfRevisions<'a> {
+    /// The hash of a revision, and whether its pod is ready, by node: of two pods, that of the one that is not.
+    by_node: BTreeMap<&'a str, (bool, &'a str)>,
+    /// Those that have been ready anywhere.
+    worked: BTreeSet<&'a str>,
+}
+
+impl<'a> OfRevisions<'a> {
+    fn new(before: &Index<'a>, after: &Index<'a>, (namespace, name): (&str, &str)) -> Self {
+        let pods = |index: &Index<'a>| -> Vec<(&'a str, &'a Pod)> {
+            index.snapshot.daemon_set(namespace, name).map(|it| index.pods_of(it).collect()).unwrap_or_default()
+        };
+        let (was, now) = (pods(before), pods(after));
+        let mut by_node = BTreeMap::new();
+        for (node, pod) in &now {
+            let one = (pod.is_ready(), pod.revision_hash());
+            by_node.entry(*node).and_modify(|known| *known = one.min(*known)).or_insert(one);
+        }
+        let ready = was.iter().chain(&now).filter(|(_, pod)| pod.is_ready());
+        OfRevisions { by_node, worked: ready.map(|(_, pod)| pod.revision_hash()).collect() }
+    }
 }
 
 /// Returns where a pod is ready, or has not been ready since before a time, as the API server has it.
@@ -182,6 +205,7 @@ mod tests {
     use super::{new_trouble, refused_before_or_changed_since};
     use crate::coverage::test_support::{at, world};
     use crate::facts::index::Index;
+    use crate::model::daemon_set::DaemonSet;
     use crate::model::snapshot::Snapshot;
     use crate::report::history::DaemonSetName;
 
@@ -208,24 +232,26 @@ mod tests {
         assert_eq!(nodes_in_trouble(&well, &terminating("11:51:20", "11:55:00"), &["a"]), ["a"]);
     }
 
+    /// By node: the revision of the pod, and whether it is ready.
+    fn with_pods(pods: &[(&str, bool)]) -> Snapshot {
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let world = world().revision_of_image("hash2", 2, "agent:1");
+        let pods = pods.iter().enumerate();
+        pods.fold(world, |world, (number, (hash, is_ready))| {
+            let node = format!("n{number}");
+            let (world, name) = (world.node(&node, json!({})), format!("agent-{node}-{hash}"));
+            let labels = json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
+            match is_ready {
+                true => world.pod(&name, &node, labels),
+                false => world.unready_pod(&name, &node, crashes.clone(), labels),
+            }
+        })
+        .finish()
+    }
+
     #[test]
     fn what_the_rollout_of_another_daemon_set_breaks_is_no_trouble_of_this_one() {
-        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
-        // By node: the revision of the pod, and whether it is ready.
-        let of = |pods: &[(&str, bool)]| {
-            let world = world().revision_of_image("hash2", 2, "agent:1");
-            let pods = pods.iter().enumerate();
-            pods.fold(world, |world, (number, (hash, is_ready))| {
-                let node = format!("n{number}");
-                let (world, name) = (world.node(&node, json!({})), format!("agent-{node}-{hash}"));
-                let labels = json!({"metadata": {"labels": {"controller-revision-hash": hash}}});
-                match is_ready {
-                    true => world.pod(&name, &node, labels),
-                    false => world.unready_pod(&name, &node, crashes.clone(), labels),
-                }
-            })
-            .finish()
-        };
+        let of = with_pods;
         let (old, new, bad) = (("hash1", true), ("hash2", true), ("hash2", false));
         let trouble =
             |before: &[(&str, bool)], after: &[(&str, bool)]| nodes_in_trouble(&of(before), &of(after), &["n0"]);
@@ -240,6 +266,31 @@ mod tests {
         // It fails less often there, or failed there before.
         assert_eq!(trouble(&[new, new, new], &[bad, bad, new]), ["n0"]);
         assert_eq!(trouble(&[new, bad], &[bad, bad]), ["n0"]);
+    }
+
+    /// What was broken already when a rollout is continued.
+    #[test]
+    fn what_another_daemon_set_has_on_nodes_that_a_continued_rollout_has_not_updated_is_no_trouble_of_it() {
+        let held = |pods: &[(&str, bool)]| {
+            let mut snapshot = with_pods(pods);
+            let staged = json!({"stages": "100%", "strata": [], "began": at("11:45:00"), "stageBegan": at("11:45:00")});
+            let gates = json!({"version": 1, "flags": {"progressDeadlineSeconds": 600, "staged": staged}});
+            let hold = json!({"kubectl-ds/original-update-strategy": "{\"type\":\"RollingUpdate\"}",
+                "kubectl-ds/gates": gates.to_string()});
+            let own = json!({"metadata": {"name": "own", "namespace": "default", "uid": "own", "annotations": hold},
+                "spec": {"updateStrategy": {"type": "OnDelete"}}});
+            snapshot.daemon_sets.push(DaemonSet::from_object(own).unwrap());
+            snapshot
+        };
+        let (good, bad) = (("hash1", true), ("hash1", false));
+        for (pods, expected) in [
+            (&[bad, bad, bad][..], &[][..]),
+            (&[bad, good, good], &["n0"]),
+            // All were updated.
+            (&[bad], &["n0"]),
+        ] {
+            assert_eq!(nodes_in_trouble(&held(pods), &held(pods), &["n0"]), expected, "{pods:?}");
+        }
     }
 
     /// The nodes on which the other DaemonSet has new trouble, if so many others had it before that many more have joined.

@@ -17,7 +17,7 @@ use crate::facts::node_removal::CORDONED;
 use crate::facts::revisions::name_of;
 use crate::model::controller_revision::REACTION;
 use crate::model::daemon_set::DaemonSet;
-use crate::model::event::ABOUT_TO_BE_DELETED;
+use crate::model::event::{ABOUT_TO_BE_DELETED, Event};
 use crate::model::hold::Hold;
 use crate::model::metadata::ObjectMeta;
 use crate::model::node::{Node, NodeSpec, Taint};
@@ -114,7 +114,8 @@ fn identity(change: &ClusterChange) -> Identity {
         | ChangeOf::Held
         | ChangeOf::RolledOut
         | ChangeOf::Cordoned
-        | ChangeOf::Uncordoned => None,
+        | ChangeOf::Uncordoned
+        | ChangeOf::Rebooted => None,
     };
     (*at, *kind, namespace.clone(), names.clone(), *what, of)
 }
@@ -145,6 +146,7 @@ fn changes(snapshot: &Snapshot, since: Option<Timestamp>, before: &BTreeMap<Stri
         changes.extend(of_node(node, written, before.get(&node.metadata.uid)).into_iter().filter(&is_recent));
     }
     changes.extend(removed_nodes(&index));
+    changes.extend(rebooted_nodes(&index));
     let is_unmanaged = |daemon_set: &&DaemonSet| managed_fields(&daemon_set.object).is_empty();
     let mut without_managed_fields = snapshot.daemon_sets_of_any_flavor().filter(is_unmanaged).count();
     let daemon_sets = snapshot.daemon_sets_of_any_flavor();
@@ -221,6 +223,8 @@ fn around_rollout(
         let changed = of_node(node, written, None).into_iter();
         changes.extend(changed.filter(|change| !is_told(change) && !was_there(change)));
     }
+    changes
+        .extend(rebooted_nodes(index).filter(|change| change.names.iter().all(|node| nodes.contains(node.as_str()))));
     let namespace = BTreeSet::from([daemon_set.metadata.namespace.as_str()]);
     changes.extend(written_objects(snapshot, &namespace).flat_map(|(kind, object)| of_object(kind, object)));
     changes.retain(|change| since.is_none_or(|since| change.at >= since));
@@ -414,6 +418,18 @@ fn removed_nodes(index: &Index<'_>) -> Vec<ClusterChange> {
     removed.into_iter().map(|(name, at)| of_named_node(name, at, ChangeOf::Deleted)).collect()
 }
 
+/// Returns the nodes whose kubelet has found that they were rebooted (`rebootEvent`, pkg/kubelet/nodestatus/setters.go, release 1.37.2),
+/// unless they joined since.
+fn rebooted_nodes(index: &Index<'_>) -> impl Iterator<Item = ClusterChange> {
+    let rebooted = |event: &Event| event.involved_object.kind == "Node" && event.reason == "Rebooted";
+    index.snapshot.events.iter().filter(move |event| rebooted(event)).filter_map(|event| {
+        let node = index.node(&event.involved_object.name)?;
+        let at =
+            event.last_seen().filter(|at| node.metadata.creation_timestamp.get().is_none_or(|joined| joined <= *at))?;
+        Some(of_named_node(&node.metadata.name, at, ChangeOf::Rebooted))
+    })
+}
+
 /// Returns whether a time is the same as another one, or later by at most a duration.
 fn is_soon_after(at: Timestamp, other: Timestamp, most: SignedDuration) -> bool {
     (SignedDuration::ZERO..=most).contains(&at.duration_since(other))
@@ -508,6 +524,14 @@ mod tests {
 
     fn labels(key: &str) -> Value {
         json!({"f:metadata": {"f:labels": {(format!("f:{key}")): {}}}})
+    }
+
+    #[test]
+    fn a_node_that_was_rebooted_since_it_joined_is_told() {
+        let rebooted =
+            |time: &str| world().node("a", json!({})).event("Node", "a", "Rebooted", "Node a has been rebooted", time);
+        assert_eq!(told(rebooted("11:50:00"), "11:30:00"), ["11:50:00 a Rebooted ?: "]);
+        assert_eq!(told(rebooted("10:50:00"), "10:30:00").iter().filter(|line| line.contains("Rebooted")).count(), 0);
     }
 
     #[test]

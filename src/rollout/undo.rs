@@ -627,22 +627,29 @@ mod tests {
     #[test]
     fn a_stage_is_taken_back_to_the_revision_that_is_left_on_most_nodes() {
         let of = |number: i64| json!({"metadata": {"labels": {"controller-revision-hash": format!("agent-{}", number - 1)}}});
-        for (left, before, expected) in [
-            (&[1, 2, 2][..], Some(1), Some(2)),
-            (&[1, 1, 2], Some(1), Some(1)),
-            (&[1, 2], Some(1), Some(2)),
-            (&[], Some(1), Some(1)),
+        let skipped = || json!({"metadata": {"labels": {"kubectl-ds/skip": "true"}}});
+        let down = || json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        for (left, before, first, expected) in [
+            (&[1, 2, 2][..], Some(1), json!({}), Some(2)),
+            (&[1, 1, 2], Some(1), json!({}), Some(1)),
+            (&[1, 2], Some(1), json!({}), Some(2)),
+            (&[], Some(1), json!({}), Some(1)),
+            (&[1, 1], Some(2), skipped(), Some(1)),
+            // The stage has left these as they were.
+            (&[1], Some(2), skipped(), Some(2)),
+            (&[1], Some(2), down(), Some(2)),
             // A rollback is not taken back.
-            (&[1, 2], None, None),
+            (&[1, 2], None, json!({}), None),
         ] {
             let mut world = history(&[(1, "agent:0", 0), (2, "agent:1", 20), (3, "agent:2", 40)], "agent:2");
             for (at, number) in left.iter().enumerate() {
                 let name = format!("n{at}");
-                world = world.node(&name, json!({})).pod(&format!("agent-{at}"), &name, of(*number));
+                let node = if at == 0 { first.clone() } else { json!({}) };
+                world = world.node(&name, node).pod(&format!("agent-{at}"), &name, of(*number));
             }
             let snapshot = world.finish();
             let revisions = Revisions::of(&snapshot.daemon_sets[0], &snapshot);
-            assert_eq!(revisions.way_back(before), expected, "{left:?} {before:?}");
+            assert_eq!(revisions.way_back(before, &snapshot), expected, "{left:?} {before:?} {first}");
         }
     }
 

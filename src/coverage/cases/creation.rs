@@ -179,7 +179,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(
             "refusal_before_the_last_success_is_only_likely",
             refused("pods \"agent-x\" is forbidden: exceeded quota: few-pods, requested: pods=1, used: pods=5, limited: pods=5")
-                .event("DaemonSet", "agent", "SuccessfulCreate", "Created pod: agent-y", "11:59:30"),
+                .event("DaemonSet", "agent", "SuccessfulCreate", "Created pod: agent-y", "11:59:10"),
             (Missing, R::QuotaExceeded),
             &["pods=1", "pods=5", "60s"],
             "kubectl describe resourcequota -n default few-pods",

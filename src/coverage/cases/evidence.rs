@@ -55,6 +55,38 @@ fn a_controller_that_has_stopped_trying_is_made_to_try_again() {
     assert!(first(active(plain())).fix.advice.starts_with("check the namespace"));
 }
 
+/// What the kubelet did not find may have been created since, and an immutable object gets no other keys.
+#[test]
+fn what_a_pod_lacks_is_told_by_what_exists_now() {
+    let object = |fields: Value| {
+        let metadata = json!({"name": "trust", "namespace": "default", "creationTimestamp": at("11:59:00"),
+            "managedFields": [{"time": at("11:59:00"), "fieldsV1": fields}]});
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    };
+    let (plain, immutable) = (json!({"f:data": {}}), json!({"f:data": {}, "f:immutable": {}}));
+    let not_found = "configmap \"trust\" not found";
+    let no_key = "couldn't find key ca in ConfigMap default/trust";
+    for (message, read, is_named, advice, command) in [
+        (not_found, None, false, "create configmap trust", "kubectl get configmap"),
+        (not_found, None, true, "wait: configmap trust exists by now", ""),
+        (not_found, Some(&plain), false, "wait: configmap trust exists by now", ""),
+        (no_key, Some(&plain), true, "add key ca to configmap trust", "kubectl describe configmap"),
+        (no_key, None, true, "add key ca to configmap trust", "kubectl describe configmap"),
+        (no_key, Some(&immutable), false, "configmap trust is immutable", "kubectl edit ds"),
+    ] {
+        let waiting = json!({"state": {"waiting": {"reason": "CreateContainerConfigError", "message": message}}});
+        let mut world = world().node("n", json!({})).unready_pod("agent-n", "n", waiting, json!({}));
+        world.snapshot.config_maps.extend(read.map(|fields| object(fields.clone())));
+        if is_named {
+            world.snapshot.object_names.insert(("ConfigMap".into(), "default".into(), "trust".into()));
+        }
+        let fix = first(world).fix;
+        let shown = fix.command.map(|command| command.to_string()).unwrap_or_default();
+        assert!(fix.advice.contains(advice) && shown.starts_with(command), "{message}: {} {shown}", fix.advice);
+        assert_eq!(shown.is_empty(), command.is_empty(), "{message}: {shown}");
+    }
+}
+
 #[test]
 fn the_line_that_tells_why_a_program_has_ended_is_shown() {
     let half = "x".repeat(80);

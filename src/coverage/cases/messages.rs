@@ -409,6 +409,30 @@ fn a_sandbox_gets_advice_by_what_is_said() {
     }
 }
 
+/// What the runtime does for the whole pod is in the securityContext of the pod, if the template has it there.
+#[test]
+fn a_sandbox_that_fails_of_what_the_template_asks_for_names_the_field() {
+    let labeled = json!({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}});
+    let in_container = json!({"containers": [{"name": "agent", "image": "agent:2",
+        "securityContext": {"seLinuxOptions": {"type": "spc_t"}}}]});
+    let sysctl = json!({"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}]}});
+    let keycreate =
+        "failed to set /proc/self/attr/keycreate on procfs: write /proc/self/attr/keycreate: invalid argument";
+    let no_sysctl = "error during container init: open /proc/sys/net/ipv4/tcp_rmem: no such file or directory";
+    for (template, said, advice) in [
+        (&labeled, keycreate, "correct seLinuxOptions"),
+        (&in_container, keycreate, "check the container runtime"),
+        (&json!({}), keycreate, "check the container runtime"),
+        (&sysctl, no_sysctl, "correct sysctl net.ipv4.tcp_rmem"),
+        (&labeled, no_sysctl, "check the container runtime"),
+    ] {
+        let message = format!("Failed to create pod sandbox: rpc error: {said}");
+        let world = creating().template(template.clone());
+        let reason = first(world.event("Pod", "agent-x", "FailedCreatePodSandBox", &message, "11:59:00"));
+        assert!(reason.fix.advice.starts_with(advice), "{template} {said}: {}", reason.fix.advice);
+    }
+}
+
 /// The container runtime was not called yet, so its log contains nothing.
 #[test]
 fn what_the_kubelet_says_of_a_sandbox_is_not_the_container_runtimes() {
@@ -1364,6 +1388,22 @@ fn what_only_follows_another_container_is_told_after_it() {
         let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
         let message = first(world).message;
         assert!(message.starts_with(&format!("container {first_is} ")), "{sidecar} {driver}: {message}");
+    }
+}
+
+#[test]
+fn what_others_wait_for_and_does_not_answer_is_told_before_them() {
+    let follows = "Lost connection to CSI driver, exiting";
+    for (said, code) in [(follows, R::ReadinessFailing), ("panic: x", R::CrashLooping)] {
+        let containers = json!([{"name": "registrar", "image": "a:1"}, {"name": "driver", "image": "b:1"}]);
+        let mut registrar = ended("Error", 1, said);
+        registrar["name"] = json!("registrar");
+        let driver = json!({"name": "driver", "ready": false, "started": true, "state": {"running": {"startedAt": at("11:40:00")}}});
+        let patch = json!({"spec": {"containers": containers}, "status": {"containerStatuses": [registrar, driver]}});
+        let world = plain().template(json!({"containers": containers})).unready_pod("agent-x", "n", json!({}), patch);
+        let reason = first(world);
+        assert_eq!(reason.code, code, "{}", reason.message);
+        assert_eq!(reason.message.starts_with("container driver is running"), said == follows, "{}", reason.message);
     }
 }
 

@@ -73,7 +73,11 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
             *first = first.clone().and(also);
         }
     }
-    let mut findings: Vec<Finding> = found.into_iter().map(|(.., finding)| finding).collect();
+    // What they wait for may run without answering.
+    let all_follow = found.first().is_some_and(|(says, ..)| *says == Says::OfAnother);
+    let awaited = all_follow.then(|| readiness_failing(subject, pod, events)).flatten();
+    let mut findings: Vec<Finding> =
+        awaited.into_iter().chain(found.into_iter().map(|(.., finding)| finding)).collect();
     if !findings.is_empty() {
         findings.splice(0..0, sandbox_changes(subject, pod, events));
     }
@@ -333,8 +337,10 @@ fn containers_starting(subject: &Subject, pod: &Pod, events: &[&Event]) -> Findi
 
 /// Finds a container that runs but is not ready: its probe fails.
 fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
+    let runs = |status: &ContainerStatus| status.state.waiting.is_none() && status.state.terminated.is_none();
+    let mut containers = walk(pod).filter(|(role, ..)| *role != Role::Init);
     let (role, container, status) =
-        walk(pod).filter(|(role, ..)| *role != Role::Init).find(|(_, _, status)| status.is_some_and(|s| !s.ready))?;
+        containers.find(|(_, _, status)| status.is_some_and(|status| !status.ready && runs(status)))?;
     let probe = if status?.started == Some(false) { "startup" } else { "readiness" };
     let mut message = Sentence::from(format!(
         "{} {} is running, but its {probe} probe has been failing",

@@ -43,10 +43,11 @@ impl Creations {
 
 /// Returns whether the API server has created pods since it last refused one, and all of them: the controller deletes pods of
 /// a rolling update only then (`updateDaemonSet`, pkg/controller/daemon/daemon_controller.go, release 1.37.2). What is missing now
-/// is about to be created.
+/// is about to be created, as it is if the last one was created just now.
 fn has_ended(facts: &Facts<'_>, created: Option<Timestamp>, deleted: Option<Timestamp>) -> bool {
     let refused = facts.last_event("FailedCreate");
-    created > refused && deleted > refused
+    let is_creating = || refused.is_some_and(|refused| facts.has_created_since(refused)) && !facts.waits_for_pods();
+    created > refused && deleted > refused || is_creating()
 }
 
 /// Returns why the API server refuses a DaemonSet's pods at present.
@@ -110,8 +111,12 @@ fn refusals(facts: &Facts<'_>) -> Vec<Finding> {
         let is_given_up = at.is_some_and(|at| seconds_between(at, index.now()) > GIVEN_UP);
         if is_given_up && !is_silent && facts.is_accepted().is_none() && passes_by_itself(finding.code) {
             finding = not_tried_again(daemon_set, finding, event, index.now());
-        } else if facts.is_accepted() == Some(true) {
-            finding = no_longer_refused(daemon_set, finding.message.seen(event, index.now()), finding.code);
+        } else if facts.refusal_is_over() {
+            let why = match facts.is_accepted() {
+                Some(_) => "the API server accepts such a pod now",
+                None => "the quota has room for such a pod now",
+            };
+            finding = no_longer_refused(daemon_set, why, finding.message.seen(event, index.now()), finding.code);
         } else {
             finding.message = finding.message.seen(event, index.now());
         }
@@ -147,9 +152,8 @@ fn not_tried_again(daemon_set: &DaemonSet, refused: Finding, event: &Event, now:
 
 /// Finds that the cause of a refusal is gone, and that the controller has not tried again since: it waits longer after each
 /// failure.
-fn no_longer_refused(daemon_set: &DaemonSet, refusal: Sentence, code: ReasonCode) -> Finding {
-    let message =
-        Sentence::from("the API server accepts such a pod now, and the controller has not tried again since: ");
+fn no_longer_refused(daemon_set: &DaemonSet, why: &str, refusal: Sentence, code: ReasonCode) -> Finding {
+    let message = Sentence::from(format!("{why}, and the controller has not tried again since: "));
     let advice = "wait: the controller tries again within 17m of its last try; or make it try now";
     Finding::new(code, message.then(refusal), advice).with_command(name_of(daemon_set).command("retry"))
 }
@@ -252,6 +256,34 @@ mod tests {
         assert_eq!(told(Some(policy), Some((quota, "11:59:00")), "11:58:00"), (true, vec![R::QuotaExceeded]));
     }
 
+    /// The controller waits longer after each failure, and a dump was not asked.
+    #[test]
+    fn a_refusal_by_a_quota_that_has_room_by_now_is_over() {
+        let told = |quota: &str, hard: &str, is_asked: bool| {
+            let refusal =
+                "pods \"agent-x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4";
+            let mut world = world().node("n", json!({})).refusal(refusal);
+            let quota = json!({"metadata": {"name": quota, "namespace": "default"},
+                "status": {"hard": {"pods": hard}, "used": {"pods": "4"}}});
+            world.snapshot.resource_quotas.push(serde_json::from_value(quota).unwrap());
+            world.snapshot.admissions.extend(is_asked.then(|| Admission {
+                daemon_set_uid: "agent-uid".to_owned(),
+                hash: CURRENT.to_owned(),
+                refusal: Some(refusal.to_owned()),
+                lacks: Vec::new(),
+            }));
+            let snapshot = world.finish();
+            let index = Index::new(&snapshot);
+            let facts = Facts::new(&index, &snapshot.daemon_sets[0]);
+            let message = Creations::new(&facts).refusals[0].message.to_string();
+            (facts.still_refuses_pods(), message.starts_with("the quota has room for such a pod now"))
+        };
+        assert_eq!(told("few", "6", false), (false, true));
+        assert_eq!(told("few", "4", false), (true, false));
+        assert_eq!(told("other", "6", false), (true, false));
+        assert_eq!(told("few", "6", true), (true, false));
+    }
+
     #[test]
     fn three_kinds_of_refusals_are_told_each_once() {
         let world = world()
@@ -275,13 +307,16 @@ mod tests {
             (Some("11:40:00"), Some("11:59:30"), Some("11:59:40"), false),
             // That of before the refusal.
             (Some("11:40:00"), Some("11:40:00"), Some("11:58:00"), true),
-            (Some("11:59:30"), None, Some("11:58:00"), true),
-            (Some("11:59:30"), None, None, true),
+            (Some("11:59:10"), None, Some("11:58:00"), true),
+            (Some("11:59:10"), None, None, true),
+            // What is missing is about to be created.
+            (Some("11:59:40"), None, Some("11:58:00"), false),
             // What has failed is deleted although nothing can be created.
             (None, None, Some("11:59:40"), true),
             (Some("11:59:00"), None, Some("11:59:00"), true),
         ] {
-            let world = world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", "11:59:00");
+            let world = world().node("m", json!({}));
+            let world = world.event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", "11:59:00");
             let event = |world: World, reason, time: Option<&str>| match time {
                 Some(time) => world.event("DaemonSet", "agent", reason, "", time),
                 None => world,
@@ -305,7 +340,8 @@ mod tests {
             ("11:00:00", None, false),
             ("10:59:59", None, true),
         ] {
-            let world = world().event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", refused);
+            let world = world().node("n", json!({}));
+            let world = world.event("DaemonSet", "agent", "FailedCreate", "Error creating: timeout", refused);
             let world = match created {
                 Some(time) => world.event("DaemonSet", "agent", "SuccessfulCreate", "Created pod: agent-y", time),
                 None => world,

@@ -9,6 +9,7 @@ use super::roles::{Role, has_started};
 use super::sentence::Sentence;
 use super::webhook;
 use crate::model::pod::{Container, ContainerStatus, Pod};
+use crate::model::snapshot::Kind;
 use crate::model::template_parts::{containers, volumes};
 use crate::report::age::seconds_between;
 use crate::report::fix::Command;
@@ -328,10 +329,7 @@ pub fn creation_failed(
         message = message.words(": ").said(said);
     }
     let missing = Missing::of(said);
-    let of_missing = || {
-        let missing = missing.as_ref()?;
-        Some((missing.origin(), missing.advice(), Some(missing.show(&subject.daemon_set.metadata.namespace))))
-    };
+    let of_missing = || missing.as_ref().map(|missing| missing.remedy(subject));
     let host_path = || {
         let (volume, advice) = host_path_source(subject, pod, said)?;
         Some((Origin::Template(TemplatePart::Volume(volume)), advice, Some(edit(subject.daemon_set))))
@@ -573,15 +571,6 @@ impl<'m> Missing<'m> {
         Missing { kind, name, key: Some(key) }
     }
 
-    /// Returns who has to fix it: what controllers publish in every namespace is not named by any template.
-    pub fn origin(&self) -> Origin {
-        if self.publisher().is_some() {
-            return Origin::ControlPlane;
-        }
-        let kind = if self.kind == "secret" { "Secret" } else { "ConfigMap" };
-        Origin::Template(TemplatePart::Object { kind, name: self.name.to_owned(), key: self.key.map(str::to_owned) })
-    }
-
     /// Returns who makes the object in every namespace: pkg/controller/certificates/rootcacertpublisher/publisher.go, release 1.37.2, and
     /// the service CA operator of OpenShift.
     fn publisher(&self) -> Option<&'static str> {
@@ -592,23 +581,41 @@ impl<'m> Missing<'m> {
         }
     }
 
-    /// Returns what to do.
-    pub fn advice(&self) -> String {
-        let Missing { kind, name, key } = self;
-        if let Some(publisher) = self.publisher() {
-            return format!("wait: {publisher} creates it in each namespace; if it does not, check that, and its log");
-        }
+    /// Returns who has to fix it, how, and the command for that or that shows which there are: what controllers publish in every namespace is
+    /// not named by any template, and what exists by now passes.
+    pub fn remedy(&self, subject: &Subject) -> (Origin, String, Option<Command>) {
+        let Missing { kind, name, key } = *self;
+        let (snapshot, namespace) = (subject.index.snapshot, &subject.daemon_set.metadata.namespace);
+        let (title, of_kind) =
+            if kind == "secret" { ("Secret", Kind::Secrets) } else { ("ConfigMap", Kind::ConfigMaps) };
+        let found = snapshot.config_object(of_kind, namespace, name);
+        let of_template =
+            Origin::Template(TemplatePart::Object { kind: title, name: name.to_owned(), key: key.map(str::to_owned) });
+        let get = Command::kubectl(&["get", kind]).namespace(namespace);
+        let show = key.map_or(get, |_| Command::kubectl(&["describe", kind]).namespace(namespace).name(name));
         match key {
-            Some(key) => format!("add key {key} to {kind} {name}, or correct the key in the template"),
-            None => format!("create {kind} {name}, or correct its name in the template"),
-        }
-    }
-
-    /// Returns the command that shows which there are.
-    pub fn show(&self, namespace: &str) -> Command {
-        match self.key {
-            Some(_) => Command::kubectl(&["describe", self.kind]).namespace(namespace).name(self.name),
-            None => Command::kubectl(&["get", self.kind]).namespace(namespace),
+            None if found.is_some() || snapshot.has_name(title, namespace, name) => (
+                Origin::Time,
+                format!("wait: {kind} {name} exists by now, and the kubelet tries again every few minutes"),
+                None,
+            ),
+            _ if let Some(publisher) = self.publisher() => {
+                let advice =
+                    format!("wait: {publisher} creates it in each namespace; if it does not, check that, and its log");
+                (Origin::ControlPlane, advice, Some(show))
+            }
+            Some(key) if found.is_some_and(|found| found.immutable) => {
+                let advice = format!(
+                    "correct the key in the template, or create a {kind} under another name that has key {key}, and use that in the \
+                     template: {kind} {name} is immutable"
+                );
+                (of_template, advice, Some(edit(subject.daemon_set)))
+            }
+            Some(key) => {
+                let advice = format!("add key {key} to {kind} {name}, or correct the key in the template");
+                (of_template, advice, Some(show))
+            }
+            None => (of_template, format!("create {kind} {name}, or correct its name in the template"), Some(show)),
         }
     }
 }

@@ -235,6 +235,14 @@ pub fn is_image_pull_failure(reason: &str) -> bool {
     ReasonCode::of_word(reason) == Some(ReasonCode::ImagePullFailed)
 }
 
+/// Returns the name of a container whose image cannot be pulled, with the image, or with its registry if that does not accept the
+/// credentials, which are the same for all of its images.
+pub fn not_pulled<'p>(container: &'p Container, status: &ContainerStatus) -> Option<(&'p str, &'p str)> {
+    let waiting = status.state.waiting.as_ref().filter(|waiting| is_image_pull_failure(&waiting.reason))?;
+    let is_refused = Cause::of(CAUSES, &waiting.message).is_some_and(|cause| cause.also == Some(Also::Credentials));
+    Some((&container.name, if is_refused { registry(&container.image) } else { &container.image }))
+}
+
 /// Finds an image that cannot be pulled.
 pub fn image_pull_failed(
     subject: &Subject,

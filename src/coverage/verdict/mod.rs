@@ -56,6 +56,7 @@ pub mod workload;
 
 use std::cell::LazyCell;
 
+use super::log_fold::pattern;
 use crate::facts::Current;
 use crate::facts::revisions::Doubt;
 use crate::model::daemon_set::UpdateStrategy;
@@ -69,8 +70,10 @@ use crate::report::reason::{Passing, ReasonCode};
 use crate::scheduling::daemon_pods::keeps_failing;
 use crate::scheduling::rolling_update::allows_surge;
 use crate::scheduling::should_run::Decision;
+use crashes::last_words;
 use daemon_set_context::Subject;
 use finding::{Finding, Origin, TemplatePart};
+use roles::walk;
 use sentence::Sentence;
 
 /// The state of a node as one DaemonSet sees it.
@@ -324,11 +327,11 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     // The new pod would be of what a stage or a pause keeps from the node.
     let is_suspended = Hold::in_force(subject.daemon_set).is_some();
     // A present one that ends in the same way will not do better.
-    let end = failed_end(pod);
-    let ends_alike =
-        |other: &Pod| !other.is_ready() && subject.is_updated(other) == Some(true) && failed_end(other) == end;
-    let says_why = end.is_some_and(|(.., message)| !message.is_empty());
-    let is_in_common = LazyCell::new(|| says_why && subject.pods().any(ends_alike));
+    let is_in_common = LazyCell::new(|| {
+        let end = failed_end(pod);
+        let is_one = |other: &Pod| !other.is_ready() && subject.is_updated(other) == Some(true);
+        end.is_some() && subject.pods().any(|other| is_one(other) && failed_end(other) == end)
+    });
     // The new pod does not start without it either, nor is it scheduled if its scheduler does nothing.
     let lacks_the_same = |finding: &Finding| match &finding.origin {
         Origin::Template(TemplatePart::Object { kind, name, key }) => {
@@ -368,12 +371,17 @@ fn of_former_template(subject: &Subject, pod: &Pod, findings: &mut [Finding]) {
     }
 }
 
-/// Returns which container of a pod failed, and how it ended.
-fn failed_end(pod: &Pod) -> Option<(&str, i32, &str, &str)> {
-    pod.container_statuses().find_map(|status| {
-        let ends = [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref());
-        let end = ends.into_iter().find(|end| end.exit_code != 0)?;
-        Some((status.name.as_str(), end.exit_code, end.reason.as_str(), end.message.as_str()))
+/// Returns what tells failures for the same reason apart: a container that failed with its image or registry if it cannot be pulled, or
+/// else with its exit code and what it said last, but for times, numbers and names; `None` if it said nothing.
+pub(crate) fn failed_end(pod: &Pod) -> Option<(&str, i32, String)> {
+    let not_pulled = walk(pod).find_map(|(_, container, status)| images::not_pulled(container, status?));
+    not_pulled.map(|(container, what)| (container, 0, what.to_owned())).or_else(|| {
+        let (name, end) = pod.container_statuses().find_map(|status| {
+            let ends = [&status.state, &status.last_state].into_iter().filter_map(|state| state.terminated.as_ref());
+            Some((status.name.as_str(), ends.into_iter().find(|end| end.exit_code != 0)?))
+        })?;
+        let said = pattern(&last_words(end)?, [&pod.spec.node_name, &pod.metadata.name]);
+        Some((name, end.exit_code, said))
     })
 }
 

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use super::create_failure::Refused;
 use super::finding::{Finding, edit};
+use crate::facts::exceeded_quota::{EXCEEDED_QUOTA, ExceededQuota, amounts};
 use crate::model::pod::{Container, PodSpec};
 use crate::model::quantity::Quantity;
 use crate::report::fix::Command;
 use crate::report::incident::Refuser;
 use crate::report::reason::ReasonCode;
 use crate::scheduling::resources::{exact_limits, exact_requests};
-
-pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
 
 /// Returns whether a quota is used up, and not what the pod lacks for it.
 pub fn exceeds_quota(message: &str) -> bool {
@@ -30,21 +29,17 @@ pub fn is_above_quota(message: &str) -> bool {
 
 /// Returns whether no more of a quota is used than it allows; `None` if the message does not tell.
 fn is_within(message: &str) -> Option<bool> {
-    let numbers = || {
-        let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
-        let limits: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
-        let is_within = |(resource, used): &(String, Quantity)| {
-            limits.get(resource).is_some_and(|limit| used.nanos() <= limit.nanos())
-        };
-        Some(amounts(used).iter().all(is_within))
-    };
-    numbers().filter(|_| exceeds_quota(message))
+    let exceeded = ExceededQuota::of(message)?;
+    let limits: BTreeMap<String, Quantity> = amounts(exceeded.limited).into_iter().collect();
+    let is_within =
+        |(resource, used): &(String, Quantity)| limits.get(resource).is_some_and(|limit| used.nanos() <= limit.nanos());
+    Some(amounts(exceeded.used).iter().all(is_within))
 }
 
 /// Returns whether a quota has room for a pod like that, by the message with which it refused another one; `None` if that does not tell.
 pub fn has_room_for(message: &str, spec: &PodSpec) -> Option<bool> {
-    let (used, limited) = message.split_once(", used: ")?.1.split_once(", limited: ")?;
-    let limited: BTreeMap<String, Quantity> = amounts(limited).into_iter().collect();
+    let exceeded = ExceededQuota::of(message)?;
+    let limited: BTreeMap<String, Quantity> = amounts(exceeded.limited).into_iter().collect();
     let (requests, limits) = (exact_requests(spec, None), exact_limits(spec));
     let taken = |resource: &str| match resource.split_once('.') {
         Some(("limits", resource)) => limits.get(resource).copied(),
@@ -55,14 +50,8 @@ pub fn has_room_for(message: &str, spec: &PodSpec) -> Option<bool> {
     let fits = |(resource, used): (String, Quantity)| {
         Some(used.nanos()? + taken(&resource)? <= limited.get(&resource)?.nanos()?)
     };
-    let fits: Option<Vec<bool>> = amounts(used).into_iter().map(fits).collect();
-    fits.filter(|fits| !fits.is_empty() && exceeds_quota(message)).map(|fits| fits.into_iter().all(|fits| fits))
-}
-
-/// Reads a list such as `pods=1,requests.cpu=3`.
-fn amounts(text: &str) -> Vec<(String, Quantity)> {
-    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(resource, amount)| (resource.to_owned(), Quantity::new(amount))).collect()
+    let fits: Option<Vec<bool>> = amounts(exceeded.used).into_iter().map(fits).collect();
+    fits.filter(|fits| !fits.is_empty()).map(|fits| fits.into_iter().all(|fits| fits))
 }
 
 /// Finds a resource quota.
@@ -73,13 +62,8 @@ pub(super) fn exceeded(refused: Refused<'_>) -> Option<Finding> {
         Some(finding.refused_by(Refuser::Quota(quota.to_owned())))
     };
     if let Some(rest) = refused.after(EXCEEDED_QUOTA) {
-        let (quota, numbers) = rest.split_once(", requested: ").unwrap_or((rest, ""));
-        let amounts = || {
-            let (requested, rest) = numbers.split_once(", used: ")?;
-            let (used, limited) = rest.split_once(", limited: ")?;
-            Some((requested, used, limited))
-        };
-        let Some((requested, used, limited)) = amounts() else {
+        let Some(ExceededQuota { name: quota, requested, used, limited }) = ExceededQuota::of(refused.message) else {
+            let quota = rest.split_once(", requested: ").map_or(rest, |(quota, _)| quota);
             let advice = "raise the quota, or free some of it".to_owned();
             return of(quota, format!("exceeded quota {quota}"), advice, describe.name(quota));
         };

@@ -7,7 +7,7 @@ use super::creation_errors::{
 };
 use super::daemon_set_context::Subject;
 use super::finding::{Finding, Origin, TemplatePart, edit};
-use super::images::other_platform;
+use super::images::{other_platform, template_of};
 use super::node_plugin::{of_own_plugin, with_network_plugin};
 use super::sentence::Sentence;
 use super::services::{of_gpu, of_ready_toolkit};
@@ -287,6 +287,21 @@ pub fn sandbox_failed(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option
     Some(finding.only_with(only_with))
 }
 
+/// Returns what to correct in the securityContext of a template if the node does not have what it asks for the whole pod.
+fn of_security_context(subject: &Subject, pod: &Pod, said: &str) -> Option<String> {
+    let context = &template_of(subject, pod).value()["spec"]["securityContext"];
+    if said.contains("/proc/self/attr/") && context["seLinuxOptions"].is_object() {
+        let advice = "correct seLinuxOptions in the securityContext of the template, or remove it: SELinux of the node does not have that label";
+        return Some(advice.to_owned());
+    }
+    let mut names = context["sysctls"].as_array()?.iter().filter_map(|sysctl| sysctl["name"].as_str());
+    let is_lacking = |name: &&str| said.contains(&format!("/proc/sys/{}:", name.replace('.', "/")));
+    let name = names.find(is_lacking)?;
+    Some(format!(
+        "correct sysctl {name} in the securityContext of the template, or load the kernel module that has it: the node does not have it"
+    ))
+}
+
 fn not_created(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Finding> {
     let is_about = |event: &&&Event| {
         matches!(event.reason.as_str(), "FailedCreatePodSandBox" | "NetworkNotReady" | "FailedCreatePodContainer")
@@ -309,7 +324,13 @@ fn not_created(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<Findin
         }
         cause => (cause.map_or(FixIn::Template, |cause| cause.fix_in).origin(part), advice),
     };
-    let finding = Finding::new(ReasonCode::SandboxFailed, message.apart(&advice), advice).with_origin(origin);
+    let finding = |advice: String| {
+        Finding::new(ReasonCode::SandboxFailed, message.clone().apart(&advice), advice).with_origin(origin.clone())
+    };
+    if let Some(advice) = cause.is_none().then(|| of_security_context(subject, pod, &event.message)).flatten() {
+        return Some(finding(advice).with_command(edit(subject.daemon_set)));
+    }
+    let finding = finding(advice);
     // It is the toolkit that configures the runtime, once the driver is there.
     let needs_toolkit = cause.is_some_and(|cause| cause.advice == CONTAINER_TOOLKIT);
     let of_toolkit = || of_gpu(subject, pod, 2, &finding).or_else(|| of_ready_toolkit(subject, pod, event, &finding));

@@ -144,6 +144,13 @@ const CAUSES: &[Cause] = &[
         &["subpath"],
         "correct subPath: it must be a relative path that exists, or may be created, in the volume",
     ),
+    // The kubelet gives a token to the user of the pod if all containers have the same one: `FsUserFrom`, pkg/volume/util/util.go.
+    cause(
+        FixIn::Asked,
+        &["chown …not supported by windows"],
+        "remove runAsUser and fsGroup from the securityContext of the template and its containers: Windows has no such users, only \
+         windowsOptions.runAsUserName",
+    ),
     cause(
         FixIn::Template,
         &["permission denied", "operation not permitted", "applyfsgroup failed", "lchown"],
@@ -249,8 +256,8 @@ fn not_mounted(subject: &Subject, node: Option<&Node>, pod: &Pod, event: &Event,
         _ => TemplatePart::Anything,
     };
     if let Some(missing) = Missing::of(said).or_else(|| missing_key(subject, pod, said)) {
-        let show = missing.show(&subject.daemon_set.metadata.namespace);
-        return finding(missing.advice()).with_origin(missing.origin()).with_command(show);
+        let (origin, advice, command) = missing.remedy(subject);
+        return finding(advice).with_origin(origin).with_command(command);
     }
     if let Some((driver, lacks)) = absent_driver(said) {
         // The template is right: it is up to the DaemonSet of the driver.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{RolloutNode, Situation};
-use crate::coverage::stale_config::{last_changes, started_at};
+use crate::coverage::stale_config::{find, last_changes, started_at};
 use crate::coverage::{Origin, TemplatePart};
 use crate::model::config_object::{ConfigUse, uses};
 use crate::model::pod::{ContainerStatus, Pod};
@@ -56,9 +56,18 @@ pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration
     })?;
     let kind = used.kind.api_names().1;
     let resource = if used.kind == Kind::Secrets { "secret" } else { "configmap" };
-    let command = Command::kubectl(&["edit", resource]).namespace(&situation.daemon_set.metadata.namespace);
-    let command = command.name(&used.name);
-    let advice = format!("if the change is the cause, correct the {kind}, which containers read when they restart");
-    let object = ConfigName { kind, name: used.name };
-    Some((SuspectConfiguration { object, changed_at, fix: Fix::new(advice, command) }, failing.len()))
+    let fix = match find(situation, &used).is_some_and(|found| found.immutable) {
+        true => format!(
+            "if the change is the cause, create a {kind} under another name that is correct, and use that in the template: this one is \
+             immutable"
+        )
+        .into(),
+        false => {
+            let command = Command::kubectl(&["edit", resource]).namespace(&situation.daemon_set.metadata.namespace);
+            let advice =
+                format!("if the change is the cause, correct the {kind}, which containers read when they restart");
+            Fix::new(advice, command.name(&used.name))
+        }
+    };
+    Some((SuspectConfiguration { object: ConfigName { kind, name: used.name }, changed_at, fix }, failing.len()))
 }

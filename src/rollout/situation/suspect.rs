@@ -1,13 +1,13 @@
 //! Whether the current revision or the nodes are to blame for failing pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::fault::{failing_since, was_broken};
 use super::{RolloutNode, Situation, configuration};
 use crate::coverage::stale_config::has_not_run_since_change;
-use crate::coverage::{Origin, TemplatePart, common_cause};
+use crate::coverage::{Origin, TemplatePart, common_cause, failed_end};
 use crate::facts::revisions::MIN_CURRENT;
 use crate::model::event::Event;
 use crate::model::metadata::{GENERATED_LENGTH, generated_suffix};
@@ -18,6 +18,19 @@ use crate::report::common_cause::{Feature, FeatureValue};
 use crate::report::reason::ReasonCode;
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
+
+/// What tells failures for the same reason apart.
+type End<'a> = (&'a str, i32, String);
+
+/// A reason, and what tells failures for it apart, if the pod says that.
+type Failure<'a> = (ReasonCode, Option<End<'a>>);
+
+/// Returns why a pod of a node fails.
+fn failure<'a>(node: &RolloutNode<'a>, pod: Option<&'a Pod>) -> Option<Failure<'a>> {
+    let code = node.code()?;
+    let says_why = matches!(code, ReasonCode::CrashLooping | ReasonCode::ImagePullFailed);
+    Some((code, pod.filter(|_| says_why).and_then(failed_end)))
+}
 
 /// Returns whether the old pod of a node may be of the revision to roll back to: what fails on another one, too, may have come with that,
 /// while the one before it works.
@@ -43,7 +56,6 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     };
     let for_itself = of_current.iter().filter(|node| node.excess.is_none());
     let configuration = configuration::changed(situation).filter(|_| !is_only_broken);
-    let codes: BTreeSet<ReasonCode> = for_itself.clone().filter_map(|node| node.code()).collect();
     let kind = match is_only_broken || others_are_empty {
         true => Vec::new(),
         false => kind_that_fails(situation, &of_current),
@@ -56,10 +68,19 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     };
     let has_another = situation.revisions.target().is_some();
     let asks_otherwise = has_another && !others_are_empty && of_current.iter().all(is_of_requests);
+    let mut ends: BTreeMap<ReasonCode, BTreeSet<Option<End<'_>>>> = BTreeMap::new();
+    for (code, end) in for_itself.clone().filter_map(|node| failure(node, node.updated)) {
+        ends.entry(code).or_default().insert(end);
+    }
+    // What says nothing may be anything.
+    let is_alike = |(code, end): Failure<'_>| {
+        let of_current = ends.get(&code);
+        of_current.is_some_and(|ends| end.is_none() || ends.contains(&None) || ends.contains(&end))
+    };
     let old_failing = situation
         .eligible()
         .filter(|node| node.updated.is_none() && node.old.is_some() && !node.old_is_available)
-        .filter(|node| node.code().is_some_and(|code| codes.contains(&code)))
+        .filter(|node| failure(node, node.old).is_some_and(is_alike))
         .filter(|node| may_be_of_target(situation, node))
         .count();
     let old_failing = match failed_before(situation) {

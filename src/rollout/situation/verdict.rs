@@ -92,7 +92,7 @@ fn blocked_by(situation: &Situation<'_>, step: &NextStep<'_>) -> BlockedBy {
     };
     match () {
         () if situation.controller_silent_since().is_some() => BlockedBy::ControllerDown,
-        () if situation.creation_is_refused() && situation.is_accepted() == Some(true) => BlockedBy::CreationBackoff,
+        () if situation.creation_is_refused() && situation.refusal_is_over() => BlockedBy::CreationBackoff,
         () if situation.creation_is_refused() => BlockedBy::CreationRefused,
         () if step.acts(false, false) && situation.deletion_refusal().is_some() => BlockedBy::DeletionRefused,
         () if step.node_not_found().is_some() => BlockedBy::NodeNotFound,

@@ -182,6 +182,34 @@ fn a_restart_is_not_to_blame_and_is_not_rolled_back() {
     }
 }
 
+/// An older pod that fails for a reason of its own does not excuse the revision.
+#[test]
+fn pods_of_both_revisions_fail_alike_only_if_they_say_the_same() {
+    let crash = |message: &str| {
+        json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": message}}})
+    };
+    let pull = |message: &str| json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": message}}});
+    for (new, old, alike) in [
+        (crash("panic: unknown option listen_addr"), crash("panic: connection refused by 10.0.0.7"), false),
+        (crash("12:00:01 panic: refused by 10.0.0.9"), crash("11:59:02 panic: refused by 10.0.0.17"), true),
+        (crash("panic: unknown option listen_addr"), crash(""), true),
+        (crash(""), crash("panic: connection refused by 10.0.0.7"), true),
+        (pull("manifest unknown"), pull("manifest unknown"), false),
+        (pull("401 Unauthorized"), pull("401 Unauthorized"), true),
+    ] {
+        let patch = |image: &str, hash: &str| {
+            let labels = json!({"controller-revision-hash": hash, "pod-template-generation": null});
+            json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "agent", "image": image}]}})
+        };
+        let world = with(images(), &[("old", json!({})), ("old", json!({})), ("old", json!({}))]);
+        let world = world.node("a", json!({})).unready_pod("agent-a", "a", new.clone(), patch("agent:2", "hash2"));
+        let world = world.node("b", json!({})).unready_pod("agent-b", "b", old.clone(), patch("agent:1", "hash1"));
+        let what = status(world, &[]).suspect.unwrap().what;
+        assert_eq!(what == SuspectKind::EveryRevision, alike, "{what:?} {new} {old}");
+    }
+}
+
 /// The kubelet refuses requests of the revision, but has granted those of the other one on the same nodes.
 #[test]
 fn requests_that_do_not_fit_the_nodes_cpus_are_the_revisions_if_it_changed_them() {

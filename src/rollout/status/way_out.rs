@@ -192,7 +192,7 @@ fn resume_afterwards(situation: &Situation<'_>) -> Option<Fix> {
 
 /// Suggests making the controller create pods that are no longer refused.
 fn retry_now(situation: &Situation<'_>) -> Option<Fix> {
-    (situation.creation_is_refused() && situation.is_accepted() == Some(true)).then_some(())?;
+    (situation.creation_is_refused() && situation.refusal_is_over()).then_some(())?;
     let advice = "to make the controller create the pods now, which are no longer refused";
     Some(Fix::new(advice, name_of(situation.daemon_set).command("retry")))
 }

@@ -363,7 +363,7 @@ pub(super) async fn read_what_it_needs(live: &Live, query: &Query, snapshot: &mu
     }
     if matches!(query.wanted, Wanted::Coverage(_) | Wanted::Change) {
         let mut namespaces = namespaces_to_read(snapshot);
-        if matches!(&query.wanted, Wanted::Coverage(CoverageScope { admission: true, .. }) | Wanted::Change) {
+        if matches!(&query.wanted, Wanted::Coverage(scope) if scope.admission) {
             // They may add a node selector to new pods.
             let all = snapshot.daemon_sets.iter().map(|daemon_set| daemon_set.metadata.namespace.clone());
             namespaces.extend(all);

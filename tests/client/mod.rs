@@ -123,6 +123,11 @@ pub(crate) fn node(name: &str) -> Node {
     Node { metadata: ObjectMeta { name: name.to_owned(), ..ObjectMeta::default() }, ..Node::default() }
 }
 
+/// Writes a node as an API server does in JSON.
+fn json_node(name: &str) -> Reply {
+    Reply::of(200, JSON, json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}).to_string())
+}
+
 /// A pod on a node, of a DaemonSet or of something else.
 pub(crate) fn pod(name: &str, owner: &str, node: &str) -> Pod {
     let owner = OwnerReference { uid: format!("uid-of-{owner}"), controller: true, ..OwnerReference::default() };

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::server::{Reply, Server};
 use super::{
-    JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, live, node, options, pod, protobuf_list,
-    read, refusal,
+    JSON, agent, all, api_groups, block_on, cluster, daemon_set, json_list, json_node, live, node, options, pod,
+    protobuf_list, read, refusal,
 };
 use crate::screens::{Ended, end, kubectl_ds};
 use crate::support::shown;
@@ -450,14 +450,12 @@ fn a_node_that_is_created_while_lists_are_read_is_not_gone() {
             let pods = [pod("agent-a", "agent", "n1"), pod("agent-b", "agent", "new"), pod("agent-c", "agent", "gone")];
             protobuf_list("PodList", &pods, "")
         }
-        "/api/v1/nodes?&fieldSelector=metadata.name%3Dnew" => protobuf_list("NodeList", &[node("new")], ""),
-        target if target.starts_with("/api/v1/nodes?&fieldSelector") => {
-            protobuf_list("NodeList", &Vec::<kubectl_ds::model::node::Node>::new(), "")
-        }
+        "/api/v1/nodes/new" => json_node("new"),
         _ => cluster(asked),
     });
     let (snapshot, _) = read(&options(&server), &all()).unwrap();
     assert_eq!(names(&snapshot).0, ["n1", "n2", "new"]);
+    assert!(snapshot.deleted_nodes.iter().eq(["gone"]), "{:?}", snapshot.deleted_nodes);
 }
 
 #[test]

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, json_list, live, live_at, node, options, pod, protobuf_list,
-    refusal,
+    JSON, agent, all, block_on, cluster, daemon_set, json_list, json_node, live, live_at, node, options, pod,
+    protobuf_list, refusal,
 };
 use crate::support::shown;
 
@@ -467,7 +467,7 @@ fn a_node_that_a_pod_names_first_is_not_gone() {
     let server = Server::start({
         let watches = watches.clone();
         move |asked| match asked.target.as_str() {
-            "/api/v1/nodes?&fieldSelector=metadata.name%3Dn9" => protobuf_list("NodeList", &[node("n9")], ""),
+            "/api/v1/nodes/n9" => json_node("n9"),
             _ => watches.answer(asked),
         }
     });
@@ -486,9 +486,9 @@ fn a_node_that_cannot_be_read_by_name_is_requested_again() {
     let server = Server::start({
         let watches = watches.clone();
         move |asked| match asked.target.as_str() {
-            "/api/v1/nodes?&fieldSelector=metadata.name%3Dn9" => match named.fetch_add(1, Ordering::SeqCst) {
+            "/api/v1/nodes/n9" => match named.fetch_add(1, Ordering::SeqCst) {
                 0 => refusal(500, "InternalError", "etcd is away"),
-                _ => protobuf_list("NodeList", &[node("n9")], ""),
+                _ => json_node("n9"),
             },
             _ => watches.answer(asked),
         }

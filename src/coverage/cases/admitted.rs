@@ -222,3 +222,16 @@ fn a_network_that_came_up_does_not_hide_the_volume_that_a_pod_waits_for() {
         assert_eq!(first(world.event("Pod", "agent-x", "FailedMount", says, mounted)).code, expected, "{mounted}");
     }
 }
+
+/// It was made after the newest time in it, which may be when a pod became ready.
+#[test]
+fn a_dump_without_a_time_believes_the_status_about_what_is_available() {
+    for (available, is_estimated, is_available) in [(1, true, true), (0, true, false), (1, false, false)] {
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": at("12:00:00")}]);
+        let daemon_set = json!({"spec": {"minReadySeconds": 6}, "status": {"numberAvailable": available}});
+        let mut world = world().daemon_set(daemon_set).node("n", json!({}));
+        world.snapshot.is_now_estimated = is_estimated;
+        let node = world.pod("agent-x", "n", json!({"status": {"conditions": ready}})).only_node();
+        assert_eq!(node.reasons.is_empty(), is_available, "{available} {is_estimated}: {node:?}");
+    }
+}

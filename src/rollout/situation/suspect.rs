@@ -238,7 +238,8 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> V
     let failing = objects(failing.iter().copied());
     let old = match worked_before {
         true => failing.clone(),
-        false => objects(situation.eligible().filter(|node| node.old_is_available && node.updated.is_none())),
+        // During a surge, also that beside the pod that fails.
+        false => objects(situation.eligible().filter(|node| node.old_is_available && !node.updated_is_available)),
     };
     common_cause::kinds_of(&codes, &failing, &old, &objects(situation.working()))
 }

@@ -37,7 +37,7 @@ pub(crate) use verdict::create_events::{
     creation_refusal, is_refused_like_controller, is_refused_within_quota, newest_refusal, refusal_reason,
 };
 pub(crate) use verdict::create_failure::have_same_cause;
-pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, TemplatePart, delete_pod};
+pub(crate) use verdict::finding::{Diagnosis, Lack, Origin, Step, TemplatePart, delete_pod};
 pub(crate) use verdict::fit::{excess, fits_after, fits_now};
 pub(crate) use verdict::former_pods::failed_again_since;
 pub(crate) use verdict::images::{is_image_pull_failure, registry};

@@ -87,6 +87,11 @@ impl Event {
         self.last_seen().is_none_or(|at| now.duration_since(at).as_secs() <= RECENT)
     }
 
+    /// Returns the name of the container that it is about, if it is about one: `spec.containers{agent}`.
+    pub fn container(&self) -> Option<&str> {
+        self.involved_object.field_path.split(['{', '}']).nth(1)
+    }
+
     /// Returns whether the event tells that a node no longer exists.
     pub fn is_removal_of_node(&self) -> bool {
         self.involved_object.kind == "Node" && REMOVAL_EVENTS.contains(&self.reason.as_str())

@@ -314,7 +314,7 @@ pub enum WarningCode {
     RolledBackBefore,
     /// A hold ends, so that nodes that it keeps on an older revision are updated.
     HoldEnds,
-    /// The revision was replaced within minutes, or its pods fail now, and none of its pods proves that it works.
+    /// The revision was replaced within minutes and no pod proves that it works, or pods of it fail now.
     TargetNotProven,
     /// The new pods would not fit on nodes.
     NoRoom,

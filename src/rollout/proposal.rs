@@ -220,7 +220,12 @@ fn not_by_revision(before: &Situation<'_>, to: &Revision<'_>) -> Option<Warning>
         return Some(Warning::new(WarningCode::NotByRevision, message));
     }
     let suspect = suspect(before);
+    let mut failing_nodes = before.eligible().filter(|node| node.is_on_current());
     let message = match &suspect {
+        // After a surge, only what fails beside the pods that work is deleted there.
+        Some(Suspect { what: SuspectKind::Nodes, .. }) if failing_nodes.all(|node| node.old_is_available) => {
+            return None;
+        }
         Some(Suspect { what: SuspectKind::Nodes, failing, available, .. }) if *available > 0 => format!(
             "the current revision works on {available} of {} nodes that run it: another one is not likely to fix what fails on {}",
             available + failing,

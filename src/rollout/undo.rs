@@ -65,12 +65,19 @@ pub fn undo(before: &Situation<'_>, to_revision: Option<i64>) -> Result<Planned,
     let planned = propose_template(before, plan, Some(target));
     // A revision that lasted longer was tried only after others that lasted.
     let is_doubtful = |doubt: &Doubt| !matches!(doubt, Doubt::ReplacedAfter(lasted) if *lasted >= BRIEF);
-    let doubt = revisions.doubt(target).filter(|doubt| planned.report.needed && is_doubtful(doubt)).map(|doubt| {
+    // Those that work elsewhere do not make up for those that fail.
+    let failing = || Some(Doubt::Failing(target.failing)).filter(|_| target.failing > 0);
+    let doubt = revisions.doubt(target).filter(is_doubtful).or_else(failing).filter(|_| planned.report.needed);
+    let doubt = doubt.map(|doubt| {
         let (number, what) = (target.number(), describe(doubt));
         match doubt {
             Doubt::RolledBack => Warning::new(
                 WarningCode::RolledBackBefore,
                 format!("revision {number} {what}: this rolls it out again"),
+            ),
+            Doubt::Failing(_) if target.is_proven() => Warning::new(
+                WarningCode::TargetNotProven,
+                format!("revision {number} does not work everywhere: it {what}"),
             ),
             Doubt::Failing(_) | Doubt::ReplacedAfter(_) => {
                 Warning::new(WarningCode::TargetNotProven, format!("revision {number} may not work: it {what}"))
@@ -309,6 +316,30 @@ mod tests {
         assert_eq!(told(crashes()), (Ok(Some(2)), Some(command.to_owned())));
         let starting = json!({"state": {"waiting": {"reason": "ContainerCreating"}}});
         assert_eq!(told(starting), (Err(NoTarget::OnlyLeft(2)), None));
+    }
+
+    /// Its pods that work elsewhere are why it is chosen.
+    #[test]
+    fn a_revision_some_of_whose_pods_fail_is_chosen_with_a_warning() {
+        let of = |image: &str| {
+            let labels = json!({"controller-revision-hash": image.replace(':', "-"), "pod-template-generation": null});
+            json!({"metadata": {"labels": labels}})
+        };
+        let crashes = json!({"restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        for old_fails in [false, true] {
+            let mut world = history(&[(1, "agent:1", 0), (2, "agent:2", 20)], "agent:2");
+            for node in ["a", "b", "c"] {
+                world = world.node(node, json!({})).pod(&format!("agent-{node}"), node, of("agent:1"));
+            }
+            world = world.node("d", json!({})).unready_pod("agent-d", "d", crashes.clone(), of("agent:2"));
+            if old_fails {
+                world = world.node("e", json!({})).unready_pod("agent-e", "e", crashes.clone(), of("agent:1"));
+            }
+            let plan = undone(world, None);
+            let warned = plan.warnings.iter().find(|warning| warning.code == WarningCode::TargetNotProven);
+            let expected = old_fails.then_some("revision 1 does not work everywhere: it has 1 failing pod");
+            assert_eq!((plan.to_revision, warned.map(|it| it.message.as_str())), (Some(1), expected));
+        }
     }
 
     /// Somebody has deleted the ControllerRevision that most pods have: the one before it may be much older.

@@ -86,7 +86,7 @@ impl FixIn {
 /// Returns whether a part is what is taken for the cause if nothing tells more.
 fn may_be_any(part: &TemplatePart) -> bool {
     use TemplatePart as P;
-    matches!(part, P::Anything | P::Container(_) | P::Init | P::Start | P::Mounted { .. })
+    matches!(part, P::Anything | P::Container(..) | P::Mounted { .. })
 }
 
 /// Declares a row of a table.

@@ -12,7 +12,9 @@ use super::finding::{Finding, Origin, describe_node, describe_pod, edit, log_bef
 use super::images::image_pull_failed;
 use super::node_images::{long_pull, of_digest};
 use super::probes;
-use super::roles::{Observed, Role, all_started, has_started, is_done, lost_its_sandbox, walk};
+use super::roles::{
+    Observed, Role, all_started, first_part, has_started, is_done, lost_its_sandbox, reached_part, walk,
+};
 use super::sentence::Sentence;
 use super::services::{gpu_links, of_gpu, of_service};
 use super::telling::{only_follows, telling_line};
@@ -50,9 +52,10 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
             (says, of_digest(subject, pod, container, status, ended))
         });
         let of_this = before.chain(ended);
-        found.extend(
-            of_this.map(|(says, finding)| (says, ran, container, of_container(subject, pod, container, finding))),
-        );
+        found.extend(of_this.map(|(says, finding)| {
+            let finding = of_container(subject, pod, container, finding).depends_on(first_part(pod, role, container));
+            (says, ran, container, finding)
+        }));
     }
     // It may be killed because that one does not answer for it.
     let answering = probes::answering(pod, events);
@@ -87,7 +90,7 @@ pub fn findings(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &[&Ev
         return findings;
     }
     if !all_started(pod) {
-        return vec![containers_starting(subject, pod, events)];
+        return vec![containers_starting(subject, pod, events).depends_on(reached_part(pod, events))];
     }
     readiness_failing(subject, pod, events).into_iter().collect()
 }
@@ -239,11 +242,9 @@ fn init_blocked(subject: &Subject, pod: &Pod, events: &[&Event], is_told: bool) 
     if !has_started(status) && (is_told || !waits_for_a_reason || status.is_being_created()) {
         return None;
     }
-    let is_of_probe = |event: &&Event| {
-        event.reason == "Unhealthy" && event.involved_object.field_path.contains(&format!("{{{}}}", container.name))
-    };
+    let is_of_probe = |event: &&Event| event.reason == "Unhealthy" && event.container() == Some(&container.name);
     if role == Role::Sidecar && status.started == Some(false) && events.iter().any(is_of_probe) {
-        return readiness_failing(subject, pod, events);
+        return Some(readiness_failing(subject, pod, events)?.depends_on(first_part(pod, role, container)));
     }
     let mut message = Sentence::from(format!("{} {} has not completed", role.noun(), container.name));
     if role == Role::Sidecar {
@@ -255,7 +256,7 @@ fn init_blocked(subject: &Subject, pod: &Pod, events: &[&Event], is_told: bool) 
     let finding = Finding::new(ReasonCode::InitBlocked, message, "read the log");
     let finding = finding.with_command(logs(subject, pod, &container.name, false));
     let first = gpu_links(&container.name).and_then(|links| of_gpu(subject, pod, links, &finding));
-    Some(first.unwrap_or(finding))
+    Some(first.unwrap_or(finding).depends_on(first_part(pod, role, container)))
 }
 
 /// What the kubelet warns of while it starts a pod, and that has no finding of its own.
@@ -358,10 +359,8 @@ fn readiness_failing(subject: &Subject, pod: &Pod, events: &[&Event]) -> Option<
     if let Some(seconds) = passed_for {
         message = message.words(", and succeeded for ").age(seconds).words(" before");
     }
-    let own = format!("{{{}}}", container.name);
     let unhealthy = || events.iter().copied().filter(|event| event.reason == "Unhealthy");
-    let failed =
-        unhealthy().find(|event| event.involved_object.field_path.contains(&own)).or_else(|| unhealthy().next());
+    let failed = unhealthy().find(|event| event.container() == Some(&container.name)).or_else(|| unhealthy().next());
     if let Some(event) = failed {
         message = message.words(": ").event(event, subject.now());
     }

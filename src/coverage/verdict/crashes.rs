@@ -6,7 +6,7 @@ use super::cause::{Cause, FixIn, INOTIFY, TOO_MANY_OPEN_FILES, cause};
 use super::creation_errors::{start_failed, start_has_failed, start_origin};
 use super::daemon_set_context::Subject;
 use super::finding::{
-    Finding, Origin, TemplatePart, delete_pod, describe_bound_node, describe_node, describe_pod, edit, logs,
+    Finding, Origin, Step, TemplatePart, delete_pod, describe_bound_node, describe_node, describe_pod, edit, logs,
 };
 use super::fit::instead_of_surge;
 use super::images::template_of;
@@ -366,8 +366,8 @@ pub fn out_of_memory(
             let advice = "raise the memory limit, or find out what uses the memory";
             let finding = Finding::new(ReasonCode::OOMKilled, restarts(message), advice);
             let is_own = of.is_empty();
-            let part = if is_own { TemplatePart::Container(container.name.clone()) } else { TemplatePart::Anything };
-            Some(finding.with_origin(Origin::Template(part)).with_command(edit(subject.daemon_set)))
+            let part = is_own.then(|| TemplatePart::Container(container.name.clone(), Step::Alone));
+            Some(finding.depends_on(part).with_command(edit(subject.daemon_set)))
         }
         (_, None) if is_oom_killed => {
             let message = killed.words("OOMKilled; no memory limit, so the node likely ran out of memory");
@@ -460,10 +460,12 @@ pub fn crash_looping(
         ),
         false => told,
     };
+    // Without its events, nothing tells whether the kubelet has ended it.
+    let may_be_killed =
+        container.liveness_probe.is_some() && subject.index.events_about("Pod", &pod.metadata).is_empty();
     let (advice, command) = match completes {
         _ if not_started.is_some() => not_started.unwrap_or_default(),
-        // Without its events, nothing tells whether the kubelet has ended it.
-        true if container.liveness_probe.is_some() && subject.index.events_about("Pod", &pod.metadata).is_empty() => (
+        true if may_be_killed => (
             "check its liveness probe, which may have ended it, and command and args: it must not end by itself; read the log"
                 .to_owned(),
             Some(command),
@@ -485,8 +487,9 @@ pub fn crash_looping(
                 let exists = said.is_some_and(|said| said.to_lowercase().contains("connection refused"));
                 TemplatePart::Mounted { container: container.name.clone(), path, exists }
             }
-            None if role == Role::Init => TemplatePart::Init,
-            None if said.is_some_and(names_no_neighbor) => TemplatePart::Container(container.name.clone()),
+            None if said.map_or(completes && !may_be_killed, names_no_neighbor) => {
+                TemplatePart::Container(container.name.clone(), Step::Alone)
+            }
             None => TemplatePart::Anything,
         },
     };

@@ -3,7 +3,7 @@
 use super::admission_changes::{of_object, of_profile};
 use super::cause::{Also, CONTAINER_TOOLKIT, Cause, FixIn, cause, platform, quoted_after};
 use super::daemon_set_context::Subject;
-use super::finding::{Finding, Origin, TemplatePart, describe_bound_node, describe_pod, edit};
+use super::finding::{Finding, Origin, Step, TemplatePart, describe_bound_node, describe_pod, edit};
 use super::images::{is_image_pull_failure, other_platform, template_of};
 use super::roles::{Role, has_started};
 use super::sentence::Sentence;
@@ -338,11 +338,13 @@ pub fn creation_failed(
         // A hook may say anything.
         let cause = Cause::of(CAUSES, &waiting.reason).or_else(|| Cause::of(CAUSES, said));
         let origin = match cause {
+            // What it runs may need anything.
+            _ if waiting.reason == "PostStartHookError" => Origin::Template(TemplatePart::Anything),
             Some(cause) if is_demanded_by_admission(cause, subject, pod) => Origin::Unknown,
             Some(cause) => origin_of(cause, subject, pod, container, said),
             // The kubelet itself fails, before it knows more of the container than its environment and its mounts.
             None if waiting.reason == "CreateContainerConfigError" => Origin::Template(TemplatePart::AskedOfNode),
-            None if failed => Origin::Template(TemplatePart::Start),
+            None if failed => Origin::Template(to_start(container)),
             None => Origin::Unknown,
         };
         if origin == Origin::Unknown && !failed {
@@ -380,14 +382,19 @@ pub fn start_failed(subject: &Subject, pod: &Pod, reason: &str, said: &str) -> O
 pub fn start_origin(subject: &Subject, pod: &Pod, container: &Container, reason: &str, said: &str) -> Option<Origin> {
     let cause = Cause::of(CAUSES, said);
     let origin = || cause.map(|cause| origin_of(cause, subject, pod, container, said));
-    start_has_failed(reason).then(|| origin().unwrap_or(Origin::Template(TemplatePart::Start)))
+    start_has_failed(reason).then(|| origin().unwrap_or(Origin::Template(to_start(container))))
+}
+
+/// Returns what it depends on whether a container starts.
+fn to_start(container: &Container) -> TemplatePart {
+    TemplatePart::Container(container.name.clone(), Step::Start)
 }
 
 /// Returns where a cause comes from: what works for the same pod on other nodes is not the template's.
 fn origin_of(cause: &Cause, subject: &Subject, pod: &Pod, container: &Container, said: &str) -> Origin {
     let part = match cause.also {
         Some(Also::OfImage) => TemplatePart::Image(container.image.clone()),
-        _ => TemplatePart::Start,
+        _ => to_start(container),
     };
     match is_of_node(cause, subject, pod) || is_profile_of_runtime(cause, subject, pod, said) {
         true => Origin::Node,

@@ -11,7 +11,7 @@ use crate::model::pod::Pod;
 use crate::report::coverage::ReasonGroup;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
-use crate::report::reason::{Class, Passing, Reason, ReasonCode};
+use crate::report::reason::{Passing, Reason, ReasonCode};
 
 /// Where a cause comes from, which is what has to change so that it goes away.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,8 +106,6 @@ pub enum TemplatePart {
     NodeSelection,
     /// What the sandbox depends on: everything outside of the containers.
     Sandbox,
-    /// What a container needs to be created and started: all but its environment, probes and hooks.
-    Start,
     /// The rules about other pods.
     OtherPods,
     RuntimeClass,
@@ -123,12 +121,26 @@ pub enum TemplatePart {
         /// Whether it is a socket that exists, but which nobody serves.
         exists: bool,
     },
-    /// What an init container notices: it has ended before the containers start.
-    Init,
-    /// What a container does by itself, whatever else is in its pod.
-    Container(String),
+    /// A container by its name, as far as its pod has got with it.
+    Container(String, Step),
+    /// The gates of the scheduling.
+    SchedulingGates,
     /// It may be anything.
     Anything,
+}
+
+/// How far the kubelet has got with a container: it goes through the init containers one after the other and then through the others, and
+/// pulls the image of each just before it creates it (`SyncPod`, pkg/kubelet/kuberuntime/kuberuntime_manager.go, release 1.37.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Its image is to be there.
+    Pull,
+    /// It is created and started, which its environment, probes and hooks do not affect.
+    Start,
+    /// It runs, and nothing that comes after it has started: it is an init container, or a sidecar that starts.
+    First,
+    /// It runs among others, and does by itself what it does.
+    Alone,
 }
 
 /// What is judged of a finding: all but its words.
@@ -223,6 +235,17 @@ impl Finding {
     #[must_use]
     pub fn only_with(mut self, part: impl Into<Option<TemplatePart>>) -> Self {
         self.only_with = part.into().map(Box::new);
+        self
+    }
+
+    /// Says what it depends on, if all that is known is that it may be any part of the template, or how long it takes.
+    #[must_use]
+    pub fn depends_on(mut self, part: impl Into<Option<TemplatePart>>) -> Self {
+        use TemplatePart::{Anything, Container};
+        let is_open = matches!(self.origin, Origin::Time | Origin::Template(Anything | Container(_, Step::Alone)));
+        if let Some(part) = part.into().filter(|_| is_open) {
+            self.origin = Origin::Template(part);
+        }
         self
     }
 
@@ -337,26 +360,68 @@ impl Finding {
 /// Returns where the causes with a code come from if their rule does not say.
 fn usual_origin(code: ReasonCode) -> Origin {
     use ReasonCode as R;
-    match (code, code.class()) {
-        (R::QuotaExceeded, _) => Origin::Quota,
-        (R::SelectingAll | R::SelectorOverlap | R::TemplateChangesBack, _) => Origin::Unknown,
-        (R::NotReadyNotTolerated, _) | (_, Class::Node) => Origin::Node,
-        (R::NeverFits, _) => Origin::Room(Lack::Allocatable),
-        (R::TooManyPods, _) => Origin::Room(Lack::Pods),
-        (R::HostPortConflict, _) => Origin::Room(Lack::HostPorts),
-        (R::SurgeHostPortDeadlock, _) => Origin::Room(Lack::BesideOldPod),
-        (_, Class::Room) => Origin::Room(Lack::Requests),
-        (R::SandboxFailed, _) => Origin::Template(TemplatePart::Sandbox),
-        (R::SchedulerSilent, _) => Origin::Template(TemplatePart::Scheduler),
-        (R::PodAffinityBlocked, _) => Origin::Template(TemplatePart::OtherPods),
-        (R::InjectedNodeSelector, _) => Origin::Template(TemplatePart::RuntimeClass),
-        (_, Class::Revision) => Origin::Template(TemplatePart::Anything),
-        (_, Class::Cluster) => Origin::ControlPlane,
-        (_, Class::Placement) => Origin::Placement,
-        (_, Class::Admission) => Origin::Policy(Vec::new()),
-        (_, Class::Time) => Origin::Time,
-        (_, Class::Surplus) => Origin::Surplus,
-        (_, Class::Unknown) => Origin::Unknown,
+    use TemplatePart as P;
+    match code {
+        R::NodeNameMismatch
+        | R::NodeSelectorLabelMissing
+        | R::NodeSelectorValueMismatch
+        | R::AffinityTermMismatch
+        | R::AffinityTermInvalid
+        | R::AffinityEmptyTerms
+        | R::ComparisonOperatorUnknown
+        | R::UntoleratedNoSchedule
+        | R::UntoleratedNoExecute => Origin::Placement,
+        R::NodeNotReadyTaint
+        | R::NotReadyNotTolerated
+        | R::NodeRemovalStuck
+        | R::NetworkUnavailable
+        | R::Evicted
+        | R::NodeUnreachable
+        | R::StuckTerminating
+        | R::OrphanedTarget => Origin::Node,
+        R::Misscheduled | R::PodOnIneligibleNode | R::DuplicatePod => Origin::Surplus,
+        R::ControllerNotObserved
+        | R::DeletionRefused
+        | R::DaemonSetDeleting
+        | R::AdoptedPods
+        | R::NamespaceTerminating
+        | R::ApiServerFailing
+        | R::WebhookUnavailable => Origin::ControlPlane,
+        R::QuotaExceeded => Origin::Quota,
+        R::LimitRangeViolation
+        | R::PodSecurityDenied
+        | R::SecurityConstraintDenied
+        | R::WebhookDenied
+        | R::PodSpecRejected => Origin::Policy(Vec::new()),
+        R::InsufficientResource | R::WaitingForPreemption => Origin::Room(Lack::Requests),
+        R::NeverFits => Origin::Room(Lack::Allocatable),
+        R::TooManyPods => Origin::Room(Lack::Pods),
+        R::HostPortConflict => Origin::Room(Lack::HostPorts),
+        R::SurgeHostPortDeadlock => Origin::Room(Lack::BesideOldPod),
+        R::SchedulerSilent => Origin::Template(P::Scheduler),
+        R::SchedulingGated => Origin::Template(P::SchedulingGates),
+        R::VolumeUnsatisfiable => Origin::Template(P::AttachedVolumes),
+        R::PodAffinityBlocked => Origin::Template(P::OtherPods),
+        R::DeviceClaimUnsatisfied => Origin::Template(P::Claims),
+        R::InjectedNodeSelector => Origin::Template(P::RuntimeClass),
+        // A scheduler knows no programs, nor does a kubelet that mounts.
+        R::NodeFeatureMissing | R::SchedulerRejected | R::MountFailed => Origin::Template(P::AskedOfNode),
+        // Who sets the condition is outside of the pod.
+        R::SandboxFailed | R::ReadinessGate => Origin::Template(P::Sandbox),
+        R::ServiceAccountMissing
+        | R::PriorityClassMissing
+        | R::RuntimeClassMissing
+        | R::KubeletRejected
+        | R::FailedPodBackoff
+        | R::ImagePullFailed
+        | R::ContainerConfigError
+        | R::CrashLooping
+        | R::LivenessFailing
+        | R::OOMKilled
+        | R::InitBlocked
+        | R::ReadinessFailing => Origin::Template(P::Anything),
+        R::CreatePending | R::NotYetAvailable | R::ContainersStarting | R::Terminating => Origin::Time,
+        R::SelectingAll | R::SelectorOverlap | R::TemplateChangesBack | R::Unexplained => Origin::Unknown,
     }
 }
 

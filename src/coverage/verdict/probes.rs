@@ -259,7 +259,7 @@ pub fn answering<'p>(pod: &'p Pod, events: &[&Event]) -> Option<&'p str> {
     let (own, port) = events.iter().filter(|event| event.reason == "Unhealthy").find_map(|event| {
         let (before, _) = event.message.split_once(": connect: connection refused")?;
         let (_, port) = before.rsplit_once("dial tcp ")?.1.rsplit_once(':')?;
-        Some((event.involved_object.field_path.split(['{', '}']).nth(1)?, port))
+        Some((event.container()?, port))
     })?;
     let is_sidecar = |container: &Container| {
         let name = container.image.split('@').next().and_then(|name| name.rsplit('/').next());
@@ -315,9 +315,8 @@ fn own_events<'e>(
     let grace = pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_PERIOD) + SLACK;
     let ended = end.finished_at.get();
     let is_then = move |at: Timestamp| ended.is_none_or(|ended| seconds_between(at, ended) <= grace);
-    let own = format!("{{{}}}", container.name);
-    let is_own =
-        move |event: &&Event| event.involved_object.field_path.ends_with(&own) && event.last_seen().is_none_or(is_then);
+    let own = container.name.clone();
+    let is_own = move |event: &&Event| event.container() == Some(&own) && event.last_seen().is_none_or(is_then);
     events.iter().copied().filter(is_own)
 }
 

@@ -1,5 +1,7 @@
 //! The containers of a pod in the order in which they start, and how far they are.
 
+use super::finding::{Step, TemplatePart};
+use crate::model::event::Event;
 use crate::model::pod::{Container, ContainerStatus, Pod};
 
 /// What a container is for.
@@ -90,6 +92,30 @@ pub fn has_started(status: &ContainerStatus) -> bool {
 /// Returns whether an init container has completed.
 pub fn is_done(status: &ContainerStatus) -> bool {
     status.state.terminated.as_ref().is_some_and(|end| end.exit_code == 0)
+}
+
+/// Returns the part of the template that matters to a container of the pod which no other one has followed yet; `None` if any part may.
+pub fn first_part(pod: &Pod, role: Role, container: &Container) -> Option<TemplatePart> {
+    let is_first = match role {
+        Role::Init => true,
+        Role::Sidecar => !pod.status.container_statuses.iter().any(has_started),
+        Role::Container => false,
+    };
+    is_first.then(|| TemplatePart::Container(container.name.clone(), Step::First))
+}
+
+/// Returns the part of the template that the kubelet has got to with a pod whose containers have not started, by what it has said last, as it
+/// tells what it begins; `None` if that is not known. The status of the containers may be as old as what takes so long.
+pub fn reached_part(pod: &Pod, events: &[&Event]) -> Option<TemplatePart> {
+    let own = |event: &&Event| walk(pod).position(|(_, container, _)| event.container() == Some(&container.name));
+    let said = events.iter().find_map(|event| Some((own(event)?, event.reason.as_str())));
+    let (at, step) = match said {
+        Some((at, "Pulled" | "Created")) => (at, Step::Start),
+        Some((at, "Started")) => (at + 1, Step::Pull),
+        Some((at, _)) => (at, Step::Pull),
+        None => return Some(TemplatePart::Sandbox).filter(|_| !events.is_empty() && none_created(pod)),
+    };
+    walk(pod).nth(at).map(|(_, container, _)| TemplatePart::Container(container.name.clone(), step))
 }
 
 pub type Observed<'p> = (Role, &'p Container, &'p ContainerStatus);

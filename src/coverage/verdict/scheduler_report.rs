@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::claims::{device_claim_unsatisfied, missing_device_class};
 use super::daemon_set_context::Subject;
 use super::filters::{Filtered, filtered};
-use super::finding::{Finding, Origin, edit};
+use super::finding::{Finding, Origin, TemplatePart, edit};
 use super::fit::{NEVER_BESIDE_OLD, instead_of_surge, single_pod_node};
 use super::other_pods;
 use super::pod_claims::{self, volumes_not_bound};
@@ -65,7 +65,10 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         return vec![volumes_not_bound(subject, &last.text)];
     }
     if last.is_scheduler_error {
-        return vec![scheduler_rejected(&last.text)];
+        // The other plugins judge the pod.
+        let judges = last.text.starts_with("running ") && !last.text.starts_with("running Bind plugin");
+        let part = if judges { TemplatePart::AskedOfNode } else { TemplatePart::Scheduler };
+        return vec![scheduler_rejected(&last.text).with_origin(Origin::Template(part))];
     }
     if last.message.knows_only_other_nodes {
         return vec![node_not_seen(subject, node, pod, last)];

@@ -224,7 +224,7 @@ pub fn mount_failed(subject: &Subject, node: Option<&Node>, pod: &Pod, events: &
     let volume = quoted_after(said, "for volume").or_else(|| quoted_after(said, "of volume"));
     let finding = not_mounted(subject, node, pod, event, volume);
     let only_with = only_with(subject, pod, said, volume).filter(|_| !matches!(finding.origin, Origin::Template(_)));
-    let finding = finding.only_with(only_with);
+    let finding = finding.depends_on(TemplatePart::AskedOfNode).only_with(only_with);
     Some(match volume {
         Some(volume) => of_volume(subject, pod, volume, finding),
         None => finding,

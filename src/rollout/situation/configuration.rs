@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::{find, last_changes, started_at};
-use crate::coverage::{Origin, TemplatePart};
+use crate::coverage::{Origin, Step, TemplatePart};
 use crate::model::config_object::{ConfigUse, uses};
 use crate::model::pod::{ContainerStatus, Pod};
 use crate::model::snapshot::Kind;
@@ -18,8 +18,9 @@ use crate::report::stale_config::ConfigName;
 /// use it started before; if none is left because they were restarted, the change must have followed the rollout of their revision.
 pub(super) fn changed(situation: &Situation<'_>) -> Option<(SuspectConfiguration, usize)> {
     let is_of_start = |node: &RolloutNode<'_>| {
-        use TemplatePart::{Anything, Container, Init, Mounted};
-        matches!(node.origin(), Some(Origin::Template(Anything | Container(_) | Init | Mounted { .. })))
+        use TemplatePart::{Anything, Container, Mounted};
+        let Some(Origin::Template(part)) = node.origin() else { return false };
+        matches!(part, Anything | Container(_, Step::First | Step::Alone) | Mounted { .. })
     };
     let fails = |node: &&RolloutNode<'_>| !node.has_available_pod() && is_of_start(node) && !situation.recovers(node);
     let failing: Option<Vec<&Pod>> = situation.eligible().filter(fails).map(|node| node.updated.or(node.old)).collect();

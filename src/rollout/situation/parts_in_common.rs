@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{RolloutNode, Situation};
 use crate::coverage::stale_config::last_changes;
-use crate::coverage::{Origin, TemplatePart, admitted, registry};
+use crate::coverage::{Origin, Step, TemplatePart, admitted, registry};
 use crate::difference::{self, difference, is_restart};
 use crate::model::config_object::ConfigUse;
 use crate::model::mounted_paths::Mounted;
@@ -94,6 +94,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             !asks_more(situation, template, |it| it == resource) || !free.is_none_or(fits)
         }
         TemplatePart::Devices => !asks_more(situation, template, |it| it.contains('/')),
+        TemplatePart::SchedulingGates => !changes().iter().any(|it| has_field(it, &["schedulingGates"])),
         TemplatePart::Claims => !changes().iter().any(|it| has_field(it, &["resourceClaims", "claims"])),
         TemplatePart::HostPorts => {
             let other = situation.daemon_set.with_template(template).spec.template.spec;
@@ -103,7 +104,7 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
             let attached = |template: &'_ Template| -> BTreeSet<String> {
                 let all =
                     volumes(template.value()).filter(|volume| ATTACHED.iter().any(|kind| volume[kind].is_object()));
-                all.filter_map(|volume| volume["name"].as_str().map(str::to_owned)).collect()
+                all.map(Value::to_string).collect()
             };
             attached(&situation.revisions.live).is_subset(&attached(template))
         }
@@ -135,7 +136,6 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         }
         // Besides the runtime class, the namespace adds a nodeSelector.
         TemplatePart::RuntimeClass => !changes().iter().any(|it| has_field(it, &["runtimeClassName"])),
-        TemplatePart::Start => changes().iter().all(|it| is_beside_start(it) || is_unnoticed(situation, template, it)),
         // One more container may have taken it, or one that is told to use the same.
         TemplatePart::Port(address)
             if [template, &situation.revisions.live].iter().all(|it| listens_on(it, address)) =>
@@ -154,7 +154,10 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         TemplatePart::Mounted { container, path, exists } => {
             let mut init = items(&situation.revisions.live.value()["spec"], "initContainers");
             let is_init = init.any(|it| it["name"] == *container);
-            let part = if is_init { TemplatePart::Init } else { TemplatePart::Anything };
+            let part = match is_init {
+                true => TemplatePart::Container(container.clone(), Step::First),
+                false => TemplatePart::Anything,
+            };
             // A program may serve a socket itself.
             let is_of_image =
                 |it: &Change| entry_of(it).is_some_and(|(_, name)| name == container) && has_field(it, &["image"]);
@@ -163,15 +166,15 @@ pub(super) fn is_in_common(situation: &Situation<'_>, part: &TemplatePart) -> bo
         }
         TemplatePart::OtherPods => !changes().iter().any(|it| has_field(it, &OF_OTHER_PODS)),
         TemplatePart::Scheduler => situation.raised().scheduler != Some(true),
-        TemplatePart::Port(_) | TemplatePart::Init | TemplatePart::Container(_) | TemplatePart::Anything => {
+        TemplatePart::Port(_) | TemplatePart::Container(..) | TemplatePart::Anything => {
             let changes = changes();
             let is_apart = |change: &Change| match part {
-                TemplatePart::Init => is_of_container(change),
-                TemplatePart::Container(name) => is_of_another(situation, change, name),
+                TemplatePart::Container(name, step) => is_apart(situation, change, name, *step),
                 _ => false,
             };
+            let starts = matches!(part, TemplatePart::Container(_, Step::Pull | Step::Start));
             // What a restart shows is told on its own.
-            !changes.iter().all(is_restart)
+            (starts || !changes.iter().all(is_restart))
                 && changes.iter().all(|it| is_apart(it) || is_unnoticed(situation, template, it))
         }
     }
@@ -306,10 +309,19 @@ fn is_of_another(situation: &Situation<'_>, change: &Change, name: &str) -> bool
         && entry_of(change).is_some_and(|(list, other)| list == "containers" && is_alone(other))
 }
 
-/// Returns whether a change is inside a container that starts after the init containers.
-fn is_of_container(change: &Change) -> bool {
-    let path = change.path.0.get(1..3);
-    path.is_some_and(|path| path[0] == PathStep::Field("containers".to_owned()) && is_inside_container(change))
+/// Returns whether a change is inside a container and does not matter to another one, or to the same, at a step.
+fn is_apart(situation: &Situation<'_>, change: &Change, name: &str, step: Step) -> bool {
+    let spec = &situation.revisions.live.value()["spec"];
+    let mut order = items(spec, "initContainers").chain(items(spec, "containers")).map(|it| &it["name"]);
+    let Some((list, other)) = entry_of(change).filter(|_| is_inside_container(change)) else { return false };
+    let mut is_before = |other: &str| order.find(|it| **it == name || **it == other).is_some_and(|it| it == other);
+    match step {
+        Step::Pull => other != name || !(has_field(change, &["image"]) || has_field(change, &PULL)),
+        Step::Start if is_beside_start(change) => true,
+        Step::Start => other != name && (list == "containers" || !is_before(other)),
+        Step::First => other != name && !is_before(other),
+        Step::Alone => is_of_another(situation, change, name),
+    }
 }
 
 /// Returns whether pods of the revision to roll back to are the same: the current one only restarts them.

@@ -15,7 +15,7 @@ use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::report::age::seconds_between;
 use crate::report::common_cause::{Feature, FeatureValue};
-use crate::report::reason::ReasonCode;
+use crate::report::reason::{Class, ReasonCode};
 use crate::report::rollout_status::{RaisedRequest, Suspect, SuspectKind};
 use crate::scheduling::daemon_pods;
 
@@ -96,7 +96,10 @@ pub(in crate::rollout) fn suspect(situation: &Situation<'_>) -> Option<Suspect> 
     let raised: BTreeSet<&RaisedRequest> =
         of_current.iter().filter_map(|node| node.excess.as_ref()).flatten().collect();
     let knows_others = |node: &&RolloutNode<'_>| situation.index.snapshot.knows_all_pods_on(node.name);
-    let is_of_placement = |node: &&RolloutNode<'_>| node.origin() == Some(&Origin::Placement);
+    let is_of_placement = |node: &&RolloutNode<'_>| {
+        let is_of_class = node.code().is_some_and(|code| code.class() == Class::Placement);
+        node.origin() == Some(&Origin::Placement) || is_of_class && !matches!(node.origin(), Some(Origin::Room(_)))
+    };
     let apart = if is_only_broken { Vec::new() } else { kind_apart(situation, &of_current) };
     // What another revision has as well, or this one works with elsewhere, is not this one's.
     let is_of_configuration = configuration.is_some()
@@ -256,7 +259,8 @@ fn kind_that_fails(situation: &Situation<'_>, failing: &[&RolloutNode<'_>]) -> V
     let failing = objects(failing.iter().copied());
     let old = match worked_before {
         true => failing.clone(),
-        false => objects(situation.eligible().filter(|node| node.old_is_available && node.updated.is_none())),
+        // During a surge, also that beside the pod that fails.
+        false => objects(situation.eligible().filter(|node| node.old_is_available && !node.updated_is_available)),
     };
     common_cause::kinds_of(&codes, &failing, &old, &objects(situation.working()))
 }

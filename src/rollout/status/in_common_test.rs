@@ -540,6 +540,117 @@ fn an_init_container_does_not_fail_because_of_what_starts_later() {
     }
 }
 
+/// The kubelet goes through the containers one after the other, and says what it begins.
+#[test]
+fn what_comes_before_a_changed_container_does_not_fail_because_of_it() {
+    let of = |install: &str, agent: &str, exporter: &str, group: i64| {
+        json!({"securityContext": {"fsGroup": group}, "initContainers": [{"name": "install", "image": install}],
+            "containers": [{"name": "agent", "image": agent}, {"name": "exporter", "image": exporter}]})
+    };
+    let before = || of("install:1", "agent:1", "exporter:1", 1);
+    let agent = || of("install:1", "agent:2", "exporter:1", 1);
+    let waits = |reason: &str| json!({"waiting": {"reason": reason}});
+    let (creating, runs, done) =
+        (waits("ContainerCreating"), json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
+    let starting = || [done.clone(), creating.clone(), creating.clone()];
+    let fresh = || [waits("PodInitializing"), waits("PodInitializing"), waits("PodInitializing")];
+    let blocked = || [runs.clone(), waits("PodInitializing"), waits("PodInitializing")];
+    let beside = |last: &Value| [done.clone(), runs.clone(), last.clone()];
+    let fails = waits("CreateContainerError");
+    for (after, states, said, is_revision) in [
+        (agent(), blocked(), None, false),
+        (of("install:2", "agent:1", "exporter:1", 1), blocked(), None, true),
+        (agent(), starting(), Some(("Pulling", "exporter")), false),
+        (agent(), starting(), Some(("Created", "exporter")), false),
+        (agent(), starting(), Some(("Pulling", "agent")), true),
+        (agent(), starting(), Some(("Started", "install")), true),
+        (agent(), fresh(), Some(("FailedKillPod", "")), false),
+        (of("install:1", "agent:1", "exporter:1", 2), fresh(), Some(("FailedKillPod", "")), true),
+        // Nothing tells what the kubelet is about.
+        (agent(), starting(), None, true),
+        (agent(), beside(&fails), None, false),
+        (of("install:1", "agent:1", "exporter:2", 1), beside(&fails), None, true),
+        // It ends by itself.
+        (agent(), beside(&done), None, false),
+    ] {
+        let mut pod = since(SINCE);
+        pod["spec"] = after.clone();
+        let [init, first, last] = states.clone();
+        pod["status"]["initContainerStatuses"] = json!([{"name": "install", "ready": false, "state": init}]);
+        pod["status"]["containerStatuses"] = json!([{"name": "agent", "ready": false, "state": first},
+            {"name": "exporter", "ready": false, "state": last}]);
+        let mut world = revisions(before(), after.clone()).node("b", json!({})).pod("agent-b", "b", pod);
+        if let Some((reason, container)) = said {
+            world = world.event("Pod", "agent-b", reason, "it says", "11:59:00");
+            let field = if container.is_empty() { String::new() } else { format!("spec.containers{{{container}}}") };
+            world.snapshot.events[0].involved_object.field_path = field;
+        }
+        let status = status(with_old(world, &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{after} {states:?} {said:?}: {:?}", status.problems);
+    }
+}
+
+/// A scheduler reads no images, and binds every pod in the same way.
+#[test]
+fn what_a_scheduler_does_not_read_is_not_why_it_fails() {
+    let with = |image: &str, field: &str, value: Value| {
+        let mut spec = of(image, json!({}));
+        spec[field] = value;
+        spec
+    };
+    let plain = |image: &str| of(image, json!({}));
+    let volume = |class: &str| {
+        json!([{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"],
+            "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}}}}}])
+    };
+    let gate = || json!([{"name": "example.com/gate"}]);
+    let tolerations = || json!([{"key": "x", "operator": "Exists"}]);
+    let bind = "running Bind plugin \"DefaultBinder\": etcdserver: request timed out";
+    let filter = "running \"Queue\" filter plugin: no answer";
+    let only = |reason: &str| {
+        format!("0/3 nodes are available: 1 {reason}, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].")
+    };
+    let (queue, storage) = (only("node(s) queue is full"), only("node(s) did not have enough free storage"));
+    let (queue, storage) = (queue.as_str(), storage.as_str());
+    for (before, after, reason, said, is_revision) in [
+        (plain("agent:1"), with("agent:2", "tolerations", tolerations()), "SchedulerError", bind, false),
+        (plain("agent:1"), with("agent:2", "schedulerName", json!("second")), "SchedulerError", bind, true),
+        (plain("agent:1"), plain("agent:2"), "SchedulerError", filter, false),
+        (plain("agent:1"), with("agent:2", "tolerations", tolerations()), "SchedulerError", filter, true),
+        (plain("agent:1"), plain("agent:2"), "Unschedulable", queue, false),
+        (plain("agent:1"), with("agent:2", "priorityClassName", json!("high")), "Unschedulable", queue, true),
+        (
+            with("agent:1", "volumes", volume("a")),
+            with("agent:2", "volumes", volume("a")),
+            "Unschedulable",
+            storage,
+            false,
+        ),
+        (
+            with("agent:1", "volumes", volume("b")),
+            with("agent:2", "volumes", volume("a")),
+            "Unschedulable",
+            storage,
+            true,
+        ),
+        (
+            with("agent:1", "schedulingGates", gate()),
+            with("agent:2", "schedulingGates", gate()),
+            "SchedulingGated",
+            "",
+            false,
+        ),
+        (plain("agent:1"), with("agent:2", "schedulingGates", gate()), "SchedulingGated", "", true),
+    ] {
+        let mut pod = json!({"metadata": {"creationTimestamp": at(SINCE)}, "status": {"conditions": [{"type": "PodScheduled",
+            "status": "False", "reason": reason, "message": said, "lastTransitionTime": at("11:57:00")}]}});
+        pod["spec"] = after.clone();
+        let world = revisions(before.clone(), after.clone()).node("b", json!({}));
+        let status = status(with_old(world.pending_pod("agent-b", "b", said, pod), &["c", "d"]), &[]);
+        assert_eq!(blames_revision(&status), is_revision, "{before} {after} {said}: {:?}", status.problems);
+    }
+}
+
 /// Rules about other pods that the revision before has, too.
 #[test]
 fn a_rule_about_other_pods_in_both_revisions_is_not_the_fault_of_one() {

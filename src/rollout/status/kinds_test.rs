@@ -147,6 +147,27 @@ fn a_revision_that_works_only_on_nodes_of_another_kind_is_to_blame() {
     }
 }
 
+/// A surge keeps the old pods beside the new ones that fail.
+#[test]
+fn once_a_surge_has_reached_all_nodes_a_revision_that_fails_on_one_kind_is_to_blame() {
+    let arch = |arch| info("architecture", arch);
+    let surge = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}});
+    for (kind, is_revision) in [("arm64", true), ("amd64", false)] {
+        let nodes = [("new", arch("amd64")), ("new", arch("amd64")), ("new", arch("amd64"))];
+        let nodes = nodes.into_iter().chain(["new fails", "new fails"].map(|pod| (pod, arch(kind))));
+        let mut world = with(images().daemon_set(surge.clone()), &nodes.collect::<Vec<_>>());
+        for node in ["n3", "n4"] {
+            let labels = json!({"controller-revision-hash": "hash1", "pod-template-generation": "1"});
+            let old = json!({"metadata": {"creationTimestamp": at("11:30:00"), "labels": labels}});
+            world = world.pod(&format!("old-{node}"), node, old);
+        }
+        let status = status(world, &[]);
+        let suspect = status.suspect.as_ref().unwrap();
+        assert_eq!(suspect.what == SuspectKind::Revision, is_revision, "{kind}: {suspect:?}");
+        assert_eq!(commands(&status).contains(&UNDO.to_owned()), is_revision, "{kind}: {:?}", commands(&status));
+    }
+}
+
 /// A tag may point to another image, a ConfigMap may have changed: the pods of the other revision would fail in the same way.
 #[test]
 fn a_restart_is_not_to_blame_and_is_not_rolled_back() {

@@ -9,6 +9,7 @@ use crate::facts::Facts;
 use crate::facts::index::Index;
 use crate::model::daemon_set::DaemonSet;
 use crate::model::hold::Hold;
+use crate::model::node::Node;
 use crate::model::pod::Pod;
 use crate::model::snapshot::Snapshot;
 use crate::report::compare::{CompareReport, DaemonSetComparison};
@@ -56,7 +57,13 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
     let existed: BTreeSet<&str> = before.nodes.iter().map(|node| node.metadata.name.as_str()).collect();
     let have_all_existed = updated.iter().all(|node| existed.contains(node));
     let broken = (!have_all_existed).then(|| compare(&Snapshot::empty(before.now), before, &CompareOptions::default()));
-    let mut add = |report: &CompareReport, what: &str, saw_begin: bool, counts: &dyn Fn(Place<'_>) -> bool| {
+    let had_before = |one: &DaemonSetComparison, code| {
+        let mut before = broken.iter().flat_map(|broken| &broken.daemon_sets);
+        let before = before.find(|it| (&it.namespace, &it.name) == (&one.namespace, &one.name));
+        before.map_or(0, |before| with(before, code).count())
+    };
+    let mut add = |report: &CompareReport, what: &str, since: &Since<'_>, counts: &dyn Fn(Place<'_>) -> bool| {
+        let Since { saw_begin, existed, had } = since;
         for one in report.daemon_sets.iter().filter(|one| others.contains(&(&*one.namespace, &*one.name))) {
             let title = format!("{}/{}", one.namespace, one.name);
             let counts = |node: &str| counts((&one.namespace, &one.name, node));
@@ -65,9 +72,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
             let mut is_known = |node: &str, code| {
                 !existed.contains(node)
                     && *known.entry(code).or_insert_with(|| {
-                        let mut before = broken.iter().flat_map(|broken| &broken.daemon_sets);
-                        let before = before.find(|it| (&it.namespace, &it.name) == (&one.namespace, &one.name));
-                        let had = before.map_or(0, |before| with(before, code).count());
+                        let had = had(one, code);
                         had > 0 && with(one, code).filter(|node| !existed.contains(node)).count() <= had
                     })
             };
@@ -87,7 +92,7 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
                     };
                     let (failing, updated) = count(&|node| updated.contains(node));
                     let (others_failing, others) = count(&|node| !touched.contains(node));
-                    saw_begin && !of_revisions.worked.contains(own)
+                    *saw_begin && !of_revisions.worked.contains(own)
                         || others_failing > 0 && others_failing * updated >= failing * others
                 })
             };
@@ -116,18 +121,35 @@ pub(crate) fn new_trouble(before: &Snapshot, after: &Snapshot, own: &DaemonSetNa
         }
     };
     let deleted = LazyCell::new(|| deleted_by(&index, before.now));
-    add(&report, "it did not have before", true, &|place| !deleted.contains(&place));
+    let since = Since { saw_begin: true, existed: &existed, had: &had_before };
+    add(&report, "it did not have before", &since, &|place| !deleted.contains(&place));
     let began = |snapshot: &Snapshot| Hold::in_force(snapshot.daemon_set(&own.namespace, &own.name)?)?.rollout_began();
     if let Some(began) = began(before).filter(|at| began(after) == Some(*at)) {
         let (older, unrelated) = (ready_or_older(&index, began), refused_before_or_changed_since(&index, began));
         let deleted = deleted_by(&index, began);
-        add(&all, "may be newer than the rollout", false, &|(namespace, name, node)| {
+        let has_existed = |node: &&Node| node.metadata.creation_timestamp.get().is_none_or(|created| created < began);
+        let existed = after.nodes.iter().filter(has_existed).map(|node| node.metadata.name.as_str()).collect();
+        let had = |one: &DaemonSetComparison, code| {
+            with(one, code).filter(|node| older.contains(&(&*one.namespace, &*one.name, *node))).count()
+        };
+        let since = Since { saw_begin: false, existed: &existed, had: &had };
+        add(&all, "may be newer than the rollout", &since, &|(namespace, name, node)| {
             !older.contains(&(namespace, name, node))
                 && !deleted.contains(&(namespace, name, node))
                 && !unrelated.contains(&(namespace, name))
         });
     }
     trouble
+}
+
+/// What was before.
+struct Since<'h> {
+    /// Whether that is from before the rollout began.
+    saw_begin: bool,
+    /// The nodes that existed.
+    existed: &'h BTreeSet<&'h str>,
+    /// Returns on how many nodes a DaemonSet had a problem for a reason.
+    had: &'h dyn Fn(&DaemonSetComparison, Option<ReasonCode>) -> usize,
 }
 
 /// Returns the nodes of a DaemonSet that are worse off for a reason, or whose pods keep restarting if that is not known.
@@ -290,6 +312,15 @@ mod tests {
             (&[bad], &["n0"]),
         ] {
             assert_eq!(nodes_in_trouble(&held(pods), &held(pods), &["n0"]), expected, "{pods:?}");
+        }
+        // What fails on a node that has joined since failed on others before.
+        for (before, expected) in [("11:40:00", &[][..]), ("11:50:00", &["n0"])] {
+            let mut snapshot = held(&[bad, bad, good]);
+            snapshot.nodes[0].metadata.creation_timestamp = at("11:50:00").parse::<jiff::Timestamp>().unwrap().into();
+            let condition = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(before)}]);
+            let other = snapshot.pods.iter_mut().find(|pod| pod.spec.node_name == "n1").unwrap();
+            other.status.conditions = serde_json::from_value(condition).unwrap();
+            assert_eq!(nodes_in_trouble(&snapshot, &snapshot, &["n0"]), expected, "{before}");
         }
     }
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server};
 use super::{
-    JSON, agent, all, block_on, cluster, daemon_set, json_list, json_node, live, live_at, node, options, pod,
-    protobuf_list, refusal,
+    JSON, agent, all, block_on, cluster, daemon_set, json_list, json_node, live, live_at, options, pod, protobuf_list,
+    refusal,
 };
 use crate::support::shown;
 

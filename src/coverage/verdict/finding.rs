@@ -11,7 +11,7 @@ use crate::model::pod::Pod;
 use crate::report::coverage::ReasonGroup;
 use crate::report::fix::{Command, Fix};
 use crate::report::incident::Refuser;
-use crate::report::reason::{Passing, Reason, ReasonCode};
+use crate::report::reason::{Class, Passing, Reason, ReasonCode};
 
 /// Where a cause comes from, which is what has to change so that it goes away.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -361,67 +361,32 @@ impl Finding {
 fn usual_origin(code: ReasonCode) -> Origin {
     use ReasonCode as R;
     use TemplatePart as P;
-    match code {
-        R::NodeNameMismatch
-        | R::NodeSelectorLabelMissing
-        | R::NodeSelectorValueMismatch
-        | R::AffinityTermMismatch
-        | R::AffinityTermInvalid
-        | R::AffinityEmptyTerms
-        | R::ComparisonOperatorUnknown
-        | R::UntoleratedNoSchedule
-        | R::UntoleratedNoExecute => Origin::Placement,
-        R::NodeNotReadyTaint
-        | R::NotReadyNotTolerated
-        | R::NodeRemovalStuck
-        | R::NetworkUnavailable
-        | R::Evicted
-        | R::NodeUnreachable
-        | R::StuckTerminating
-        | R::OrphanedTarget => Origin::Node,
-        R::Misscheduled | R::PodOnIneligibleNode | R::DuplicatePod => Origin::Surplus,
-        R::ControllerNotObserved
-        | R::DeletionRefused
-        | R::DaemonSetDeleting
-        | R::AdoptedPods
-        | R::NamespaceTerminating
-        | R::ApiServerFailing
-        | R::WebhookUnavailable => Origin::ControlPlane,
-        R::QuotaExceeded => Origin::Quota,
-        R::LimitRangeViolation
-        | R::PodSecurityDenied
-        | R::SecurityConstraintDenied
-        | R::WebhookDenied
-        | R::PodSpecRejected => Origin::Policy(Vec::new()),
-        R::InsufficientResource | R::WaitingForPreemption => Origin::Room(Lack::Requests),
-        R::NeverFits => Origin::Room(Lack::Allocatable),
-        R::TooManyPods => Origin::Room(Lack::Pods),
-        R::HostPortConflict => Origin::Room(Lack::HostPorts),
-        R::SurgeHostPortDeadlock => Origin::Room(Lack::BesideOldPod),
-        R::SchedulerSilent => Origin::Template(P::Scheduler),
-        R::SchedulingGated => Origin::Template(P::SchedulingGates),
-        R::VolumeUnsatisfiable => Origin::Template(P::AttachedVolumes),
-        R::PodAffinityBlocked => Origin::Template(P::OtherPods),
-        R::DeviceClaimUnsatisfied => Origin::Template(P::Claims),
-        R::InjectedNodeSelector => Origin::Template(P::RuntimeClass),
+    match (code, code.class()) {
+        (R::QuotaExceeded, _) => Origin::Quota,
+        (R::SelectingAll | R::SelectorOverlap | R::TemplateChangesBack, _) => Origin::Unknown,
+        (R::NotReadyNotTolerated, _) | (_, Class::Node) => Origin::Node,
+        (R::NeverFits, _) => Origin::Room(Lack::Allocatable),
+        (R::TooManyPods, _) => Origin::Room(Lack::Pods),
+        (R::HostPortConflict, _) => Origin::Room(Lack::HostPorts),
+        (R::SurgeHostPortDeadlock, _) => Origin::Room(Lack::BesideOldPod),
+        (_, Class::Room) => Origin::Room(Lack::Requests),
+        (R::SchedulerSilent, _) => Origin::Template(P::Scheduler),
+        (R::SchedulingGated, _) => Origin::Template(P::SchedulingGates),
+        (R::VolumeUnsatisfiable, _) => Origin::Template(P::AttachedVolumes),
+        (R::PodAffinityBlocked, _) => Origin::Template(P::OtherPods),
+        (R::DeviceClaimUnsatisfied, _) => Origin::Template(P::Claims),
+        (R::InjectedNodeSelector, _) => Origin::Template(P::RuntimeClass),
         // A scheduler knows no programs, nor does a kubelet that mounts.
-        R::NodeFeatureMissing | R::SchedulerRejected | R::MountFailed => Origin::Template(P::AskedOfNode),
+        (R::NodeFeatureMissing | R::SchedulerRejected | R::MountFailed, _) => Origin::Template(P::AskedOfNode),
         // Who sets the condition is outside of the pod.
-        R::SandboxFailed | R::ReadinessGate => Origin::Template(P::Sandbox),
-        R::ServiceAccountMissing
-        | R::PriorityClassMissing
-        | R::RuntimeClassMissing
-        | R::KubeletRejected
-        | R::FailedPodBackoff
-        | R::ImagePullFailed
-        | R::ContainerConfigError
-        | R::CrashLooping
-        | R::LivenessFailing
-        | R::OOMKilled
-        | R::InitBlocked
-        | R::ReadinessFailing => Origin::Template(P::Anything),
-        R::CreatePending | R::NotYetAvailable | R::ContainersStarting | R::Terminating => Origin::Time,
-        R::SelectingAll | R::SelectorOverlap | R::TemplateChangesBack | R::Unexplained => Origin::Unknown,
+        (R::SandboxFailed | R::ReadinessGate, _) => Origin::Template(P::Sandbox),
+        (_, Class::Revision) => Origin::Template(P::Anything),
+        (_, Class::Cluster) => Origin::ControlPlane,
+        (_, Class::Placement) => Origin::Placement,
+        (_, Class::Admission) => Origin::Policy(Vec::new()),
+        (_, Class::Time) => Origin::Time,
+        (_, Class::Surplus) => Origin::Surplus,
+        (_, Class::Unknown) => Origin::Unknown,
     }
 }
 

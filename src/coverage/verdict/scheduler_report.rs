@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::claims::{device_claim_unsatisfied, missing_device_class};
+use super::create_failure::Refused;
 use super::daemon_set_context::Subject;
 use super::filters::{Filtered, filtered};
 use super::finding::{Finding, Origin, TemplatePart, edit};
@@ -11,6 +12,7 @@ use super::other_pods;
 use super::pod_claims::{self, volumes_not_bound};
 use super::scheduler_message::{PluginInput, Preemption, SchedulerMessage, SchedulerPlugin, code_of, is_same_plugin};
 use super::sentence::Sentence;
+use super::webhook;
 use crate::facts::controller::is_default_scheduler;
 use crate::model::node::Node;
 use crate::model::pod::Pod;
@@ -68,7 +70,13 @@ pub fn findings(subject: &Subject, node: &Node, pod: &Pod, last: &LastReport, re
         // The other plugins judge the pod.
         let judges = last.text.starts_with("running ") && !last.text.starts_with("running Bind plugin");
         let part = if judges { TemplatePart::AskedOfNode } else { TemplatePart::Scheduler };
-        return vec![scheduler_rejected(&last.text).with_origin(Origin::Template(part))];
+        let finding = scheduler_rejected(&last.text).with_origin(Origin::Template(part));
+        // The API server calls webhooks for the binding, too.
+        let refused = Refused { snapshot: subject.index.snapshot, daemon_set: subject.daemon_set, message: &last.text };
+        return vec![match webhook::unavailable(refused) {
+            Some(by) => finding.with_advice(by.advice).with_command(by.command),
+            None => finding,
+        }];
     }
     if last.message.knows_only_other_nodes {
         return vec![node_not_seen(subject, node, pod, last)];

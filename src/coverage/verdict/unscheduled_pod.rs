@@ -400,6 +400,19 @@ mod tests {
     }
 
     #[test]
+    fn a_webhook_that_keeps_the_scheduler_from_binding_is_told_as_one_that_keeps_the_controller_from_creating() {
+        let said = "running Bind plugin \"DefaultBinder\": Internal error occurred: failed calling webhook \"bind.example.com\": failed to \
+                    call webhook: Post \"https://hook.ops.svc:443/bind?timeout=10s\": no endpoints available for service \"hook\"";
+        let condition =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": said}]);
+        let pod = json!({"status": {"conditions": condition}});
+        let reason = world().node("n", json!({})).pending_pod("agent-x", "n", said, pod).only_node().reasons.remove(0);
+        assert_eq!(reason.code, R::SchedulerRejected);
+        let command = reason.fix.command.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(!reason.fix.advice.contains("log") && command.contains("endpointslices"), "{reason:?}");
+    }
+
+    #[test]
     fn what_the_scheduler_said_and_is_over_is_not_told_beside_another_rule_that_fails_by_now() {
         let container = json!({"name": "agent", "resources": {"requests": {"cpu": "6"}}});
         let says = says("node(s) didn't have free ports for the requested pod ports");

@@ -1519,7 +1519,7 @@ fn the_unavailable_pods_that_a_new_spec_replaces_at_once_are_counted() {
     // One may be unavailable anyway.
     assert_eq!(at_once(world(), &nodes), None);
     assert_eq!(at_once(world(), &["new crashing", "old crashing", "old crashing"]), Some(2));
-    for (unready, stops) in [("11:50:00", true), ("11:31:00", false)] {
+    for (unready, stops) in [("11:50:00", true), ("10:50:00", false)] {
         let world = ["b", "c", "d"].into_iter().fold(with_states(world(), &["new"]), |world, node| {
             let mut pod = old();
             pod["status"]["conditions"] =

@@ -80,11 +80,13 @@ struct Followed<'a> {
 /// Applies a change to the objects of its kind.
 type Update<'a> = Box<dyn FnOnce(&mut Snapshot) -> Outcome + 'a>;
 
-/// The nodes that pods name: the watch of pods may be ahead of the watch of nodes.
+/// The nodes that pods name: the watch of pods may be ahead of the watch of nodes, and pods outlive their nodes.
 #[derive(Default)]
 struct NamedNodes {
     /// Whether pods may name nodes that were not requested yet.
     are_due: bool,
+    /// How many nodes there were when one was last added or deleted.
+    counted: usize,
     /// Those that do not exist.
     gone: BTreeSet<String>,
     /// Why they could not be read, and when to try again.
@@ -358,6 +360,7 @@ impl<'a> Watch<'a> {
         let Some(followed) = self.followed.get_mut(&subject) else { return };
         let failure = std::mem::take(&mut followed.failure);
         let snapshot = &mut self.snapshot;
+        let is_listed = matches!(outcome, Outcome::Listed { .. });
         match outcome {
             Outcome::Listed { has_changed } => {
                 followed.is_listed = true;
@@ -404,6 +407,10 @@ impl<'a> Watch<'a> {
             snapshot.note_missing_nodes();
         }
         match kind {
+            Kind::Nodes => {
+                let counted = std::mem::replace(&mut self.nodes.counted, snapshot.nodes.len());
+                self.nodes.are_due |= is_listed || counted != self.nodes.counted;
+            }
             Kind::Pods => {
                 self.nodes.are_due = true;
                 let knows_all = self.query.namespace.is_none() && snapshot.gap(Kind::Pods, "").is_none();
